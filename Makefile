@@ -1,0 +1,16 @@
+# The commands of this checkout; scripts/ holds what they do. CMake does the building.
+.PHONY: help demo test build bench soak clean
+
+help:
+	@echo 'make demo    install what is missing, build, and show weft at work'
+	@echo 'make test    install what is missing, build, and run all tests'
+	@echo 'make build   build/bin/weft, build/lib/libweft.so'
+	@echo 'make bench   measure; the results also go to build/bench.json'
+	@echo 'make soak    100,000 simulated worlds, and a minute for each fuzz target'
+	@echo 'make clean   remove build/'
+
+demo test build bench soak:
+	@scripts/$@
+
+clean:
+	rm -rf build

@@ -1,0 +1,18 @@
+# One target per folder: weft_folder(wire base obs) makes the library weft_wire from src/wire/*.cc.
+# A main.cc is left out: it belongs to the executable that is made of the folder.
+function(weft_folder name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.h)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  if(sources)
+    add_library(weft_${name} STATIC ${sources} ${headers})
+    set(scope PUBLIC)
+  else()
+    add_library(weft_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_link_libraries(weft_${name} ${scope} weft_options)
+  foreach(lower IN LISTS ARGN)
+    target_link_libraries(weft_${name} ${scope} weft_${lower})
+  endforeach()
+endfunction()

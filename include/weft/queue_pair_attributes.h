@@ -1,0 +1,62 @@
+// The settings of a queue pair and its states, in InfiniBand's words. Values only; the rules for
+// which state may follow which are in transport/qp_state.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "weft/access.h"
+#include "weft/types.h"
+
+namespace weft {
+
+enum class Service : std::uint8_t { kReliableConnection, kUnreliableConnection, kUnreliableDatagram };
+std::string_view to_string(Service service);
+
+enum class QpState : std::uint8_t {
+  kReset,
+  kInit,
+  kReadyToReceive,
+  kReadyToSend,
+  kSendQueueDrained,
+  kSendQueueError,
+  kError,
+};
+inline constexpr int kQpStates = 7;
+std::string_view to_string(QpState state);
+
+/// How a responder acknowledges: each frame by itself, or several with one (B2.1).
+enum class AckPolicy : std::uint8_t { kCoalesced, kEachFrame };
+
+/// Everything that a modify call can set. The defaults suit one machine or one rack.
+struct QueuePairAttributes {
+  // INIT
+  std::uint8_t port = 1;
+  Access access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
+  QKey qkey{};
+  // RTR
+  Mtu path_mtu = Mtu::k4096;
+  Gid remote_gid{};
+  Qpn remote_qpn{};
+  Psn receive_psn{};
+  std::uint8_t max_dest_rd_atomic = 16;  ///< reads and atomics served at once
+  std::uint8_t min_rnr_timer = 12;       ///< code of wire-facts: 12 = 0.64 ms
+  AckPolicy ack_policy = AckPolicy::kCoalesced;
+  // RTS
+  Psn send_psn{};
+  std::uint8_t timeout = 14;  ///< 4.096 us * 2^timeout, 0 = never
+  std::uint8_t retry_count = 7;
+  std::uint8_t rnr_retry = 7;       ///< 7 = for ever
+  std::uint8_t max_rd_atomic = 16;  ///< reads and atomics outstanding
+};
+
+/// Fixed when the queue pair is created (B2.5).
+struct QueuePairLimits {
+  std::uint32_t max_send_wr = 128;
+  std::uint32_t max_recv_wr = 128;
+  std::uint32_t max_send_sge = 4;
+  std::uint32_t max_recv_sge = 4;
+  std::uint32_t max_inline_bytes = 0;
+};
+
+}  // namespace weft

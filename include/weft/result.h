@@ -1,0 +1,42 @@
+// What a call that can be misused gives back: a value, or an error that names what was wrong with
+// which argument. Values, freely copied; no exception crosses weft's interfaces.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace weft {
+
+/// Kinds of misuse and of refusal, for programs; the message is for people.
+enum class Errc {
+  kInvalidArgument,  ///< an argument is out of range or contradicts another
+  kInvalidState,     ///< the object is not in a state that allows this call
+  kNotPermitted,     ///< protection domain, access rights or ownership forbid it
+  kBadAddress,       ///< memory that the caller itself may not touch
+  kQueueFull,        ///< the work or completion queue has no room
+  kOutOfMemory,      ///< memory, slots or another bounded resource is used up
+  kBusy,             ///< something still depends on the object
+  kNotFound,         ///< no such device, address or object
+  kNotSupported,     ///< this service or device does not offer it
+  kTimedOut,         ///< the deadline passed
+  kSystem,           ///< the operating system refused; the message carries its reason
+};
+
+std::string_view to_string(Errc code);
+
+struct Error {
+  Errc code = Errc::kInvalidArgument;
+  std::string message;
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+
+/// Shorthand for `return fail(Errc::kInvalidArgument, "sge[2].lkey: ...")`.
+inline tl::unexpected<Error> fail(Errc code, std::string message) {
+  return tl::unexpected<Error>(Error{code, std::move(message)});
+}
+
+}  // namespace weft

@@ -1,0 +1,93 @@
+// What each thread is working on right now, so that revocation can wait for it. A working thread
+// publishes an object, THEN checks that the object is live, works (at most 256 KiB of copying) and
+// clears. A revoking thread marks the object dead, then drains: when drain() returns, nobody works
+// on the object and nobody will. Publishing costs a few instructions, since the expensive barrier
+// is on the draining side (membarrier). State is per process; any thread; slots are made at a
+// thread's first use and recycled at its end. Nobody may call drain() while it has something
+// published that another draining thread could wait for.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::memory {
+
+/// The things that one thread can hold at the same time.
+enum class Hold : std::uint8_t { kSelf, kPeer, kRemote, kLocal, kScatter };
+inline constexpr std::size_t kHolds = 5;
+
+class Flight {
+ public:
+  static void publish(Hold hold, const void* object) {
+    Slot* slot = mine_;
+    if (slot == nullptr) [[unlikely]]
+      slot = enlist();
+    // Release, since this store too may be what tells drain() (acquire) that the object held before
+    // is done with. That it is visible before the caller's check of the new object is membarrier's
+    // work, or else the fence's.
+    slot->words[static_cast<std::size_t>(hold)].store(object, std::memory_order_release);
+    if (has_membarrier_) [[likely]] {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+  }
+
+  /// Release: whatever was done to the object is visible to the drain() that sees this.
+  static void clear(Hold hold) {
+    Slot* slot = mine_;
+    if (slot == nullptr) [[unlikely]]
+      return;
+    slot->words[static_cast<std::size_t>(hold)].store(nullptr, std::memory_order_release);
+  }
+
+  /// Waits until no other thread holds the object, which the caller has marked dead. It returns
+  /// only then; a thread that keeps it waiting for 100 ms is named to the stall handler.
+  static void drain(const void* object);
+
+  /// Gets the object and the Linux thread id of the one that holds it, once per slow drain.
+  using StallHandler = void (*)(const void* object, int thread_id);
+  static void set_stall_handler(StallHandler handler);
+
+  /// Clears at its end what was published through it, and what adopt() named.
+  class Scope {
+   public:
+    Scope() = default;
+    Scope(Hold hold, const void* object) { set(hold, object); }
+    ~Scope() { clear(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+    void set(Hold hold, const void* object) {
+      publish(hold, object);
+      adopt(hold);
+    }
+    /// Takes over what somebody else published for this thread, such as KeyTable::check_remote.
+    void adopt(Hold hold) { held_ |= 1U << static_cast<unsigned>(hold); }
+    void clear() {
+      for (unsigned i = 0; held_ != 0; ++i, held_ >>= 1) {
+        if ((held_ & 1U) != 0) Flight::clear(static_cast<Hold>(i));
+      }
+    }
+
+   private:
+    unsigned held_ = 0;
+  };
+
+ private:
+  friend struct FlightList;
+  struct alignas(64) Slot {
+    std::array<std::atomic<const void*>, kHolds> words{};
+    std::atomic<int> thread_id{0};  ///< 0: free for a new thread
+    Slot* next = nullptr;           ///< set before the slot is in the list, then constant
+  };
+
+  static Slot* enlist();
+
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Slot* mine_;
+  static bool has_membarrier_;  ///< set before main() and before the first slot, then constant
+};
+
+}  // namespace weft::memory

@@ -1,0 +1,39 @@
+// The shortest guarded accesses: single instructions whose addresses the fault handler knows, so
+// that they need no recovery record. Used only inside memory/; any thread. There is code for
+// x86-64 (guard_leaves_x86.cc); other processors, and builds in which tsan must see each access,
+// get the same functions from guard_leaves_portable.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/vmm.h"
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define WEFT_X86_LEAVES 1
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#undef WEFT_X86_LEAVES
+#endif
+#endif
+#endif
+
+namespace weft::memory::guard {
+/// For the handler: if the fault struck in a leaf, makes that leaf return `fault`.
+bool leave_leaf(void* signal_context, Fault fault);
+}  // namespace weft::memory::guard
+
+extern "C" {
+// One load, then one release store, of that many bytes; `to` is aligned.
+weft::memory::Fault weft_leaf_copy_1(std::byte* to, const std::byte* from);
+weft::memory::Fault weft_leaf_copy_2(std::byte* to, const std::byte* from);
+weft::memory::Fault weft_leaf_copy_4(std::byte* to, const std::byte* from);
+weft::memory::Fault weft_leaf_copy_8(std::byte* to, const std::byte* from);
+// A read, and a write that changes nothing.
+weft::memory::Fault weft_leaf_read(std::byte* at);
+weft::memory::Fault weft_leaf_touch(std::byte* at);
+// Locked read-modify-write of 8 aligned bytes.
+weft::memory::Fault weft_leaf_swap(std::uint64_t* at, std::uint64_t compare, std::uint64_t swap,
+                                   std::uint64_t* old);
+weft::memory::Fault weft_leaf_add(std::uint64_t* at, std::uint64_t add, std::uint64_t* old);
+}

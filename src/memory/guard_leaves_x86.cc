@@ -1,0 +1,84 @@
+#include "memory/guard_leaves.h"
+
+#if defined(WEFT_X86_LEAVES)
+#include <ucontext.h>
+
+// Functions without a frame: a fault between begin and end continues at `out`, which returns what
+// the handler has put into the result register. On x86-64 a plain store has release order.
+asm(R"(
+.pushsection .text.weft_leaves, "ax", @progbits
+.p2align 6
+.cfi_startproc
+.macro leaf name
+.globl \name
+.hidden \name
+.type \name, @function
+\name:
+.endm
+
+leaf weft_leaf_begin
+leaf weft_leaf_copy_1
+  movzbl (%rsi), %eax
+  movb %al, (%rdi)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_copy_2
+  movzwl (%rsi), %eax
+  movw %ax, (%rdi)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_copy_4
+  movl (%rsi), %eax
+  movl %eax, (%rdi)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_copy_8
+  movq (%rsi), %rax
+  movq %rax, (%rdi)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_read
+  movzbl (%rdi), %eax
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_touch
+  lock orb $0, (%rdi)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_swap
+  movq %rsi, %rax
+  lock cmpxchgq %rdx, (%rdi)
+  movq %rax, (%rcx)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_add
+  lock xaddq %rsi, (%rdi)
+  movq %rsi, (%rdx)
+  xorl %eax, %eax
+  ret
+leaf weft_leaf_end
+leaf weft_leaf_out
+  ret
+.purgem leaf
+.cfi_endproc
+.popsection
+)");
+
+extern "C" const char weft_leaf_begin[], weft_leaf_end[], weft_leaf_out[];
+
+namespace weft::memory {
+
+bool guard::leave_leaf(void* signal_context, Fault fault) {
+  auto& registers = static_cast<ucontext_t*>(signal_context)->uc_mcontext.gregs;
+  const auto at = static_cast<std::uintptr_t>(registers[REG_RIP]);
+  if (at < reinterpret_cast<std::uintptr_t>(weft_leaf_begin) ||
+      at >= reinterpret_cast<std::uintptr_t>(weft_leaf_end)) {
+    return false;
+  }
+  registers[REG_RIP] = reinterpret_cast<greg_t>(weft_leaf_out);
+  registers[REG_RAX] = static_cast<greg_t>(fault);
+  return true;
+}
+
+}  // namespace weft::memory
+#endif

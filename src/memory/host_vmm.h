@@ -1,0 +1,22 @@
+// The address translation of the process that weft runs in: an address is a pointer. Stateless, any
+// thread; lives as long as the regions that name it. Its constructor installs the guard.
+#pragma once
+
+#include "memory/vmm.h"
+
+namespace weft::memory {
+
+class HostVmm final : public Vmm {
+ public:
+  HostVmm();
+
+  tl::expected<View, Fault> map(std::uint64_t address, std::size_t length, Intent intent) override;
+  void unmap(const View& view) override;
+  /// Up to kProbedPages it touches every page, without the kernel's help; above, it asks the kernel
+  /// which pages exist and touches the two ends.
+  Fault check(std::uint64_t address, std::size_t length, Intent intent) override;
+
+  static constexpr std::size_t kProbedPages = 16;
+};
+
+}  // namespace weft::memory

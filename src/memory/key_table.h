@@ -1,0 +1,159 @@
+// Regions and windows of one device context, by key: who may touch which bytes. Checks are
+// lock-free and short; mutations take one lock. Any thread. Regions, windows and their Vmms belong
+// to the caller; the table outlives every thread that checks keys in it. A check leaves the entry
+// published in the calling thread's Flight word when it succeeds: the caller copies, then clears.
+// No thread calls a mutating function between the two.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "base/lock.h"
+#include "base/permutation24.h"
+#include "base/random.h"
+#include "base/slot_table.h"
+#include "memory/flight.h"
+#include "memory/vmm.h"
+#include "weft/access.h"
+#include "weft/result.h"
+#include "weft/types.h"
+
+namespace weft::memory {
+
+enum class AccessError : std::uint8_t {
+  kBadKey,          ///< no such slot, or not a key for this use
+  kStale,           ///< the slot lives, or lived, under another tag
+  kWrongDomain,     ///< protection domain differs
+  kWrongQueuePair,  ///< a type-2 window bound to another queue pair
+  kOutOfRange,      ///< at least one byte outside
+  kNoRights,        ///< the key does not allow this kind of access
+  kSpent,           ///< a one-shot key that served another operation
+  kNotBound,        ///< a window that protects nothing at the moment
+  kFault,           ///< the memory behind the key is gone
+};
+std::string_view to_string(AccessError error);
+
+struct RegionSpec {
+  Vmm* vmm;
+  PdId pd;
+  std::uint64_t address;
+  std::uint64_t length;
+  Access access;
+  std::optional<std::uint64_t> iova;
+};
+
+struct RegionKeys {
+  LocalKey lkey;
+  RemoteKey rkey;
+  std::uint64_t iova;  ///< the address that peers and gather lists use
+};
+
+struct RemoteAccess {
+  PdId pd;
+  Qpn qpn;
+  std::uint64_t address;
+  std::uint64_t length;
+  Access need;
+  std::uint64_t use;  ///< names one whole operation, retransmissions included; not 0
+};
+
+enum class WindowType : std::uint8_t { kType1, kType2 };
+
+struct BindSpec {
+  RemoteKey window;      ///< the window's present key
+  std::uint8_t new_tag;  ///< type 2: the consumer's
+  LocalKey region;
+  std::uint64_t address;  ///< in the region's iova range
+  std::uint64_t length;   ///< 0: unbind (type 1; a type-2 window is invalidated)
+  Access access;
+  PdId pd;
+  Qpn qpn;
+};
+
+class KeyTable {
+ public:
+  explicit KeyTable(base::Random& random, std::uint32_t max_keys = 1U << 20);
+
+  Result<RegionKeys> register_region(const RegionSpec& spec);
+  /// Returns when no access through its keys is under way any more; so do the other revocations.
+  Result<void> deregister_region(LocalKey lkey);
+
+  Result<RemoteKey> allocate_window(PdId pd, WindowType type);
+  Result<void> deallocate_window(RemoteKey rkey);
+  /// Work of the send queue. What the caller may not touch or bind is an invalid argument.
+  Result<RemoteKey> bind(const BindSpec& spec);
+  /// Local or remote invalidate: type-2 windows, and one-shot keys.
+  Result<void> invalidate(RemoteKey rkey, PdId pd, Qpn qpn);
+
+  /// Length > 0 in both: a transfer of nothing needs no key.
+  tl::expected<Place, AccessError> check_local(LocalKey lkey, PdId pd, std::uint64_t address,
+                                               std::uint64_t length, Intent intent, Hold hold);
+  /// Publishes under Hold::kRemote.
+  tl::expected<Place, AccessError> check_remote(RemoteKey rkey, const RemoteAccess& access);
+
+  std::uint32_t live_regions() const { return regions_.load(std::memory_order_relaxed); }
+  std::uint32_t live_windows() const { return windows_.load(std::memory_order_relaxed); }
+
+ private:
+  // One key. While the control word says live, the other hot fields are constant: they change only
+  // after the word was made dead and the entry drained.
+  struct alignas(64) Entry {
+    std::atomic<std::uint32_t> control{0};  ///< tag and flags; release at bind, acquire in checks
+    PdId pd;
+    std::uint64_t base = 0;  ///< first address as users of the key count
+    std::uint64_t length = 0;
+    std::uint64_t target = 0;  ///< what `base` stands for, in the Vmm
+    Vmm* vmm = nullptr;
+    Access access = Access::kNone;
+    Qpn qpn;
+    std::atomic<std::uint64_t> claim{0};  ///< one-shot: the use that it serves
+
+    // From here on under lock_.
+    std::uint32_t bound_windows = 0;  ///< regions
+    std::uint32_t region = kNoSlot;   ///< windows: what they are bound to
+    WindowType type = WindowType::kType1;
+    bool busy = false;  ///< a mutation is between two critical sections
+  };
+  static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
+  static constexpr Qpn kAnyQueuePair{~std::uint32_t{0}};
+  static constexpr std::uint64_t kUnclaimed = 0;
+
+  // Bits of the control word above the tag.
+  static constexpr std::uint32_t kTagMask = 0xFF;
+  static constexpr std::uint32_t kTaken = 1U << 8;        ///< a region or window has the slot
+  static constexpr std::uint32_t kWindow = 1U << 9;       ///< it is a window
+  static constexpr std::uint32_t kLocalLive = 1U << 10;   ///< the local key works
+  static constexpr std::uint32_t kRemoteLive = 1U << 11;  ///< the remote key works
+
+  // Key 0 means "no key" to many programs, so no tag of weft's choice is 0.
+  static std::uint32_t next_tag(std::uint32_t control) {
+    const std::uint32_t tag = (control + 1) & kTagMask;
+    return tag == 0 ? 1 : tag;
+  }
+
+  struct Binding;
+  Result<std::uint64_t> choose_iova(const RegionSpec& spec);
+  Result<Entry*> window_locked(RemoteKey rkey);
+  Result<Binding> begin_bind(const BindSpec& spec);
+  Result<RemoteKey> finish_bind(const BindSpec& spec, const Binding& binding);
+  void abandon_bind(const Binding& binding);
+  void unbind_locked(Entry& window);
+  void retire(std::uint32_t slot, Entry& entry);
+  static AccessError refusal(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit,
+                             Hold hold);
+  RemoteKey remote_key(std::uint32_t slot, std::uint32_t tag) const {
+    return RemoteKey(hidden_.forward(slot) << 8 | tag);
+  }
+  std::uint32_t slot_of(RemoteKey rkey) const { return hidden_.backward(rkey.value >> 8); }
+
+  base::Random& random_;
+  const base::Permutation24 hidden_;
+  base::SlotTable<Entry> slots_;
+  base::Lock lock_;
+  std::atomic<std::uint32_t> regions_{0}, windows_{0};
+};
+
+}  // namespace weft::memory

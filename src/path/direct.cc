@@ -1,0 +1,475 @@
+#include "path/direct.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "network/flow.h"
+#include "path/direct_copy.h"
+#include "transport/message.h"
+#include "transport/timing.h"
+#include "transport/ud.h"
+
+namespace weft::path {
+namespace {
+
+using memory::Flight;
+using memory::Hold;
+using queue::Budget;
+using queue::QueuePair;
+using queue::SendWqe;
+using transport::ReceiveOutcome;
+
+constexpr std::uint8_t kRetryForEver = 7;
+/// How often a peer that is not ready is looked at again.
+constexpr Nanoseconds kPeerRecheck_ns = 1'000'000;
+
+/// What became of the front element.
+enum class Step : std::uint8_t {
+  kNext,  ///< completed
+  kMore,  ///< a part of it is done, the budget ended
+  kWait,  ///< nothing can be done before a time that the scheduler knows
+};
+
+class DirectPath final : public queue::Path {
+ public:
+  DirectPath(const QueuePair& qp, Directory& directory)
+      : directory_(directory),
+        retries_rnr_(qp.attributes.rnr_retry),
+        reliable_(qp.service == Service::kReliableConnection) {}
+
+  void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
+    while (!qp.sq.empty() && qp.can_send()) {
+      if (offset_ == 0 && !started_ &&
+          qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained) {
+        tell_drained(qp);
+        return;
+      }
+      if (budget.bytes == 0 || budget.requests-- == 0) {
+        qp.shared->scheduler->run_soon(qp);
+        return;
+      }
+      const Step step = execute(qp, qp.sq.front(), budget);
+      Flight::clear(Hold::kPeer);
+      if (step == Step::kWait) return;
+    }
+    if (qp.sq.empty()) tell_drained(qp);
+    guard.unlock();
+  }
+
+  void stop(QueuePair& qp) override {
+    offset_ = 0;
+    started_ = false;
+    waiting_since_ = 0;
+    not_before_ = 0;
+    if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
+    if (receive_ != nullptr) {
+      complete_receive(qp, std::exchange(receive_, nullptr),
+                       {.status = CompletionStatus::kFlushed});
+    }
+  }
+
+ private:
+  // ---- the front element -------------------------------------------------------------------
+
+  Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    if (not_before_ != 0) [[unlikely]] {
+      if (qp.shared->scheduler->now() < not_before_) return wait_until(qp, not_before_);
+      not_before_ = 0;
+    }
+    switch (wqe.op) {
+      case SendOp::kWrite: return write(qp, wqe, budget);
+      case SendOp::kRead: return read(qp, wqe, budget);
+      case SendOp::kSend:
+      case SendOp::kSendImmediate:
+      case SendOp::kSendInvalidate:
+        return qp.service == Service::kUnreliableDatagram ? datagram(qp, wqe)
+                                                          : send(qp, wqe, budget);
+      case SendOp::kWriteImmediate: return write(qp, wqe, budget);
+      case SendOp::kCompareSwap:
+      case SendOp::kFetchAdd: return atomic(qp, wqe);
+      case SendOp::kDelay: return delay(qp, wqe);
+      case SendOp::kBind:
+      case SendOp::kLocalInvalidate: {
+        const CompletionStatus status = transport::run_local(qp, wqe);
+        return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+      }
+    }
+    return Step::kNext;
+  }
+
+  Step done(QueuePair& qp, const SendWqe& wqe) {
+    offset_ = 0;
+    started_ = false;
+    waiting_since_ = 0;
+    retries_rnr_ = qp.attributes.rnr_retry;
+    complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+    return Step::kNext;
+  }
+
+  /// The element fails. A reliable queue pair dies of it, an unreliable one stops sending.
+  Step fail(QueuePair& qp, CompletionStatus status) {
+    offset_ = 0;
+    started_ = false;
+    complete_front(qp, status, 0);
+    QpState expected = QpState::kReadyToSend;
+    if (!reliable_ && qp.state.compare_exchange_strong(expected, QpState::kSendQueueError,
+                                                       std::memory_order_acq_rel)) {
+      qp.shared->scheduler->run_soon(qp);
+    } else {
+      fail_queue_pair(qp);
+    }
+    return Step::kNext;
+  }
+
+  /// The request breaks a rule of the peer's: on the wire a NAK would kill both queue pairs, while
+  /// an unreliable peer would drop the message and say nothing.
+  Step refuse(QueuePair& qp, SendWqe& wqe, QueuePair& peer, CompletionStatus status) {
+    const bool access = status == CompletionStatus::kRemoteAccessError;
+    if (access) peer.count(obs::Counter::kRefusedAccesses);
+    if (!reliable_) {
+      peer.count(obs::Counter::kDroppedMessages);
+      return done(qp, wqe);
+    }
+    if (access) {
+      peer.shared->events->on_event(peer, queue::QpEvent::kAccessError);
+    } else if (status == CompletionStatus::kRemoteInvalidRequest) {
+      peer.shared->events->on_event(peer, queue::QpEvent::kRequestError);
+    }
+    fail_queue_pair(peer);
+    return fail(qp, status);
+  }
+
+  Step wait_until(QueuePair& qp, Nanoseconds when) {
+    not_before_ = when;
+    qp.shared->scheduler->run_at(qp, when);
+    return Step::kWait;
+  }
+
+  // ---- the peer ----------------------------------------------------------------------------
+
+  /// The connected peer, published under kPeer and able to receive; nullptr if it is not there.
+  QueuePair* find_peer(QueuePair& qp) {
+    if (peer_ != nullptr) [[likely]] {
+      Flight::publish(Hold::kPeer, peer_);
+      if (peer_->epoch.load(std::memory_order_acquire) == peer_epoch_ && peer_->can_receive()) {
+        return peer_;
+      }
+      Flight::clear(Hold::kPeer);
+    }
+    return look_up_peer(qp);
+  }
+
+  [[gnu::noinline]] QueuePair* look_up_peer(QueuePair& qp) {
+    peer_ = nullptr;
+    peer_table_ = directory_.find(qp.attributes.remote_gid);
+    if (peer_table_ == nullptr) return nullptr;
+    QueuePair* peer = peer_table_->find(qp.attributes.remote_qpn);
+    if (peer == nullptr) return nullptr;
+    const std::uint32_t epoch = peer->epoch.load(std::memory_order_acquire);
+    const bool ours = peer->can_receive() && peer->service == qp.service &&
+                      peer->attributes.remote_qpn == qp.qpn &&
+                      peer->attributes.remote_gid == qp.local_gid && peer->path != nullptr &&
+                      !peer->path->takes_frames();
+    if (!ours) return nullptr;
+    peer_ = peer;
+    peer_epoch_ = epoch;
+    return peer;
+  }
+
+  /// No peer: a reliable queue pair tries until its retries would have run out on the wire.
+  Step no_peer(QueuePair& qp, SendWqe& wqe) {
+    if (!reliable_) return done(qp, wqe);
+    const Nanoseconds now = qp.shared->scheduler->now();
+    if (waiting_since_ == 0) waiting_since_ = now;
+    const Nanoseconds timeout = transport::ack_timeout_ns(qp.attributes.timeout);
+    if (timeout != kNever) {
+      const Nanoseconds patience = timeout * (qp.attributes.retry_count + 1u);
+      if (now - waiting_since_ >= patience) return fail(qp, CompletionStatus::kRetryExceeded);
+    }
+    return wait_until(qp, now + std::min(timeout, kPeerRecheck_ns));
+  }
+
+  Step not_ready(QueuePair& qp, SendWqe& wqe, const QueuePair& peer) {
+    if (!reliable_) return done(qp, wqe);
+    if (retries_rnr_ == 0) return fail(qp, CompletionStatus::kRnrRetryExceeded);
+    if (qp.attributes.rnr_retry != kRetryForEver) --retries_rnr_;
+    const Nanoseconds pause = transport::rnr_timer_ns(peer.attributes.min_rnr_timer);
+    return wait_until(qp, qp.shared->scheduler->now() + pause);
+  }
+
+  // ---- memory semantics --------------------------------------------------------------------
+
+  /// Names the whole operation for one-shot keys, however many parts it takes.
+  std::uint64_t use(const QueuePair& qp) {
+    if (!started_) {
+      started_ = true;
+      ++operations_;
+    }
+    return std::uint64_t{qp.qpn.value} << 32 | operations_;
+  }
+
+  /// The peer's memory for bytes [offset_, offset_ + n) of the element. At its start the whole range
+  /// is checked, so that a request that does not fit touches nothing.
+  tl::expected<memory::Place, memory::AccessError> remote_place(QueuePair& qp, const SendWqe& wqe,
+                                                                QueuePair& peer, std::uint64_t n,
+                                                                Access need) {
+    if (!peer.shared->serves_rdma || !has(peer.attributes.access, need)) {
+      return tl::unexpected(memory::AccessError::kNoRights);
+    }
+    memory::KeyTable& keys = *peer.shared->keys;
+    const RemoteAddress& remote = wqe.rdma.remote;
+    memory::RemoteAccess access{peer.pd,   peer.qpn, remote.address + offset_,
+                                n,         need,     use(qp)};
+    if (offset_ == 0 && n < wqe.length) {
+      access.length = wqe.length;
+      if (const auto whole = keys.check_remote(remote.key, access); !whole) return whole;
+      access.length = n;
+    }
+    return keys.check_remote(remote.key, access);
+  }
+
+  Step write(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    QueuePair* peer = find_peer(qp);
+    if (peer == nullptr) return no_peer(qp, wqe);
+    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+    if (n > 0) {
+      const auto to = remote_place(qp, wqe, *peer, n, Access::kRemoteWrite);
+      if (!to) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+      const CompletionStatus status =
+          copy_out(qp, wqe, offset_, n, *to, CompletionStatus::kRemoteAccessError);
+      Flight::clear(Hold::kRemote);
+      if (status != CompletionStatus::kSuccess) return copy_failed(qp, wqe, *peer, status);
+      offset_ += static_cast<std::uint32_t>(n);
+      budget.bytes -= n;
+      if (offset_ < wqe.length) return Step::kMore;
+    }
+    if (wqe.op == SendOp::kWriteImmediate) return notify(qp, wqe, *peer);
+    return done(qp, wqe);
+  }
+
+  Step copy_failed(QueuePair& qp, SendWqe& wqe, QueuePair& peer, CompletionStatus status) {
+    if (status == CompletionStatus::kLocalProtectionError) return fail(qp, status);
+    peer.count(obs::Counter::kVanishedMemory);
+    return refuse(qp, wqe, peer, status);
+  }
+
+  /// The immediate of a write whose data has landed.
+  Step notify(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
+    const std::lock_guard guard(peer.recv_lock);
+    if (!peer.can_receive()) return no_peer(qp, wqe);
+    queue::ReceiveWqe* receive = transport::take_receive(peer);
+    if (receive == nullptr) return not_ready(qp, wqe, peer);
+    ReceiveOutcome outcome;
+    outcome.op = CompletionOp::kReceiveWriteImmediate;
+    outcome.byte_count = wqe.length;
+    outcome.solicited = has(wqe.flags, SendFlags::kSolicited);
+    outcome.has_immediate = true;
+    outcome.immediate = wqe.immediate;
+    outcome.source_qp = qp.qpn;
+    complete_receive(peer, receive, outcome);
+    return done(qp, wqe);
+  }
+
+  Step read(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    QueuePair* peer = find_peer(qp);
+    if (peer == nullptr) return no_peer(qp, wqe);
+    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+    if (n > 0) {
+      const auto from = remote_place(qp, wqe, *peer, n, Access::kRemoteRead);
+      if (!from) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+      const CompletionStatus status =
+          copy_in(qp, wqe, offset_, n, *from, CompletionStatus::kRemoteAccessError);
+      Flight::clear(Hold::kRemote);
+      if (status != CompletionStatus::kSuccess) return copy_failed(qp, wqe, *peer, status);
+      offset_ += static_cast<std::uint32_t>(n);
+      budget.bytes -= n;
+      if (offset_ < wqe.length) return Step::kMore;
+    }
+    return done(qp, wqe);
+  }
+
+  Step atomic(QueuePair& qp, SendWqe& wqe) {
+    QueuePair* peer = find_peer(qp);
+    if (peer == nullptr) return no_peer(qp, wqe);
+    if (wqe.rdma.remote.address % 8 != 0) {
+      return refuse(qp, wqe, *peer, CompletionStatus::kRemoteInvalidRequest);
+    }
+    const auto at = remote_place(qp, wqe, *peer, 8, Access::kRemoteAtomic);
+    if (!at) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+    const auto original = wqe.op == SendOp::kCompareSwap
+                              ? memory::compare_swap(*at, wqe.rdma.compare, wqe.rdma.operand)
+                              : memory::fetch_add(*at, wqe.rdma.operand);
+    Flight::clear(Hold::kRemote);
+    if (!original) return copy_failed(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+    const auto bytes = std::as_bytes(std::span(&*original, 1));
+    const CompletionStatus status = queue::for_each_part(
+        wqe.sge_list(), 0, 8,
+        [&](const Sge& sge, std::uint64_t offset, std::uint64_t part, std::uint64_t before) {
+          const auto to =
+              check_part(qp, sge, offset, part, memory::Intent::kWrite, Hold::kLocal);
+          return to && memory::store(*to, bytes.subspan(before, part)) == memory::Fault::kNone
+                     ? CompletionStatus::kSuccess
+                     : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kLocal);
+    return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+  }
+
+  // ---- channel semantics -------------------------------------------------------------------
+
+  Step send(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    QueuePair* peer = find_peer(qp);
+    if (peer == nullptr) return no_peer(qp, wqe);
+    const std::lock_guard guard(peer->recv_lock);
+    if (!peer->can_receive()) return no_peer(qp, wqe);
+    // The buffer of a message in progress waits in the peer's path: if the peer is reset or fails
+    // meanwhile, it is flushed there.
+    auto& inbound = static_cast<DirectPath&>(*peer->path).receive_;
+    if (inbound == nullptr) {
+      if (offset_ != 0) return no_peer(qp, wqe);  // the peer began anew in the middle
+      inbound = transport::take_receive(*peer);
+      if (inbound == nullptr) return not_ready(qp, wqe, *peer);
+    }
+    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+    const Delivery delivery = copy_message(qp, wqe, *peer, *inbound, offset_, n, 0);
+    if (delivery.receiver != CompletionStatus::kSuccess) {
+      complete_receive(*peer, std::exchange(inbound, nullptr), {.status = delivery.receiver});
+      return refuse(qp, wqe, *peer, delivery.sender);
+    }
+    if (delivery.sender != CompletionStatus::kSuccess) return fail(qp, delivery.sender);
+    offset_ += static_cast<std::uint32_t>(n);
+    budget.bytes -= n;
+    if (offset_ < wqe.length) return Step::kMore;
+    return deliver(qp, wqe, *peer, inbound);
+  }
+
+  Step deliver(QueuePair& qp, SendWqe& wqe, QueuePair& peer, queue::ReceiveWqe*& inbound) {
+    ReceiveOutcome outcome;
+    outcome.byte_count = wqe.length;
+    outcome.solicited = has(wqe.flags, SendFlags::kSolicited);
+    outcome.source_qp = qp.qpn;
+    if (wqe.op == SendOp::kSendImmediate) {
+      outcome.has_immediate = true;
+      outcome.immediate = wqe.immediate;
+    } else if (wqe.op == SendOp::kSendInvalidate) {
+      const RemoteKey key(wqe.immediate);
+      if (!peer.shared->keys->invalidate(key, peer.pd, peer.qpn)) {
+        complete_receive(peer, std::exchange(inbound, nullptr),
+                         {.status = CompletionStatus::kRemoteInvalidRequest});
+        return refuse(qp, wqe, peer, CompletionStatus::kRemoteAccessError);
+      }
+      outcome.has_invalidate = true;
+      outcome.invalidated_key = key;
+    }
+    complete_receive(peer, std::exchange(inbound, nullptr), outcome);
+    return done(qp, wqe);
+  }
+
+  Step datagram(QueuePair& qp, SendWqe& wqe) {
+    const auto table = directory_.find(wqe.datagram.destination.gid);
+    QueuePair* peer = table != nullptr ? table->find(wqe.datagram.qpn) : nullptr;
+    if (peer == nullptr || peer->service != Service::kUnreliableDatagram) return done(qp, wqe);
+    const std::lock_guard guard(peer->recv_lock);
+    if (!peer->can_receive()) return done(qp, wqe);
+    if (wqe.datagram.qkey != peer->attributes.qkey) {
+      peer->count(obs::Counter::kBadQKey);
+      return done(qp, wqe);
+    }
+    queue::ReceiveWqe* receive = transport::take_receive(*peer);
+    if (receive == nullptr) {
+      peer->count(obs::Counter::kDroppedMessages);
+      return done(qp, wqe);
+    }
+    Delivery delivery;
+    delivery.receiver = deliver_grh(qp, wqe, *peer, *receive);
+    if (delivery.receiver == CompletionStatus::kSuccess) {
+      delivery =
+          copy_message(qp, wqe, *peer, *receive, 0, wqe.length, transport::kGrhBytes);
+    }
+    ReceiveOutcome outcome;
+    outcome.status = delivery.receiver;
+    outcome.byte_count = static_cast<std::uint32_t>(wqe.length + transport::kGrhBytes);
+    outcome.source_qp = qp.qpn;
+    outcome.solicited = has(wqe.flags, SendFlags::kSolicited);
+    outcome.has_grh = true;
+    outcome.has_immediate = wqe.op == SendOp::kSendImmediate;
+    outcome.immediate = wqe.immediate;
+    if (delivery.receiver == CompletionStatus::kSuccess &&
+        delivery.sender != CompletionStatus::kSuccess) {
+      // Our own gather list failed: nothing was sent, the buffer goes back unfilled.
+      outcome.status = CompletionStatus::kFlushed;
+      complete_receive(*peer, receive, outcome);
+      return fail(qp, delivery.sender);
+    }
+    complete_receive(*peer, receive, outcome);
+    return done(qp, wqe);
+  }
+
+  static CompletionStatus deliver_grh(QueuePair& qp, const SendWqe& wqe, QueuePair& peer,
+                                      const queue::ReceiveWqe& receive) {
+    const AddressVector& to = wqe.datagram.destination;
+    network::Flow flow;
+    flow.source = qp.local_gid;
+    flow.destination = to.gid;
+    flow.traffic_class = to.traffic_class;
+    flow.hop_limit = to.hop_limit;
+    flow.flow_label = to.flow_label;
+    const transport::Grh grh = network::make_grh(flow, wqe.length);
+    const auto status = queue::for_each_part(
+        receive.sges(), 0, grh.size(),
+        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+          const auto place =
+              check_part(peer, sge, at, part, memory::Intent::kWrite, Hold::kScatter);
+          return place && memory::store(*place, std::span(grh).subspan(before, part)) ==
+                              memory::Fault::kNone
+                     ? CompletionStatus::kSuccess
+                     : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kScatter);
+    return status;
+  }
+
+  // ---- time --------------------------------------------------------------------------------
+
+  Step delay(QueuePair& qp, SendWqe& wqe) {
+    if (!started_ && wqe.delay_ns > 0) {
+      started_ = true;
+      return wait_until(qp, qp.shared->scheduler->now() + wqe.delay_ns);
+    }
+    return done(qp, wqe);
+  }
+
+  void tell_drained(QueuePair& qp) {
+    if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
+      told_drained_ = false;
+    } else if (!told_drained_) {
+      told_drained_ = true;
+      qp.shared->events->on_event(qp, queue::QpEvent::kSendQueueDrained);
+    }
+  }
+
+  Directory& directory_;
+  std::shared_ptr<QueuePairTable> peer_table_;  ///< keeps the peer's memory
+  QueuePair* peer_ = nullptr;
+  std::uint32_t peer_epoch_ = 0;
+  std::uint32_t offset_ = 0;      ///< bytes of the front element that are done
+  std::uint32_t operations_ = 0;  ///< to name each for one-shot keys
+  std::uint8_t retries_rnr_;
+  const bool reliable_;
+  bool started_ = false;  ///< the front element has its name, or its delay runs
+  bool told_drained_ = false;
+  Nanoseconds waiting_since_ = 0;  ///< for a peer that is not there
+  Nanoseconds not_before_ = 0;     ///< RNR pause, delay, or the next look for the peer
+  queue::ReceiveWqe* receive_ = nullptr;  ///< of a message that the peer is sending; recv_lock
+};
+
+}  // namespace
+
+std::unique_ptr<queue::Path> make_direct_path(QueuePair& qp, Directory& directory) {
+  return std::make_unique<DirectPath>(qp, directory);
+}
+
+}  // namespace weft::path

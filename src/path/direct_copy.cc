@@ -1,0 +1,34 @@
+#include "path/direct_copy.h"
+
+namespace weft::path {
+
+Delivery copy_message(queue::QueuePair& qp, queue::SendWqe& wqe, queue::QueuePair& peer,
+                      const queue::ReceiveWqe& receive, std::uint64_t offset, std::uint64_t n,
+                      std::uint64_t shift) {
+  Delivery delivery;
+  if (n == 0) return delivery;
+  delivery.receiver = queue::for_each_part(
+      receive.sges(), offset + shift, n,
+      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t done) {
+        const auto to =
+            check_part(peer, sge, at, part, memory::Intent::kWrite, memory::Hold::kScatter);
+        if (!to) return CompletionStatus::kLocalProtectionError;
+        const CompletionStatus status = copy_out(qp, wqe, offset + done, part, *to,
+                                                 CompletionStatus::kRemoteOperationError);
+        if (status == CompletionStatus::kLocalProtectionError) delivery.sender = status;
+        return status == CompletionStatus::kSuccess ? status
+                                                    : CompletionStatus::kLocalProtectionError;
+      });
+  memory::Flight::clear(memory::Hold::kScatter);
+  // A fault of the sender's own memory is not the receiver's.
+  if (delivery.sender != CompletionStatus::kSuccess) {
+    delivery.receiver = CompletionStatus::kSuccess;
+  } else if (delivery.receiver == CompletionStatus::kLocalLengthError) {
+    delivery.sender = CompletionStatus::kRemoteInvalidRequest;
+  } else if (delivery.receiver != CompletionStatus::kSuccess) {
+    delivery.sender = CompletionStatus::kRemoteOperationError;
+  }
+  return delivery;
+}
+
+}  // namespace weft::path

@@ -1,0 +1,42 @@
+// Who is where: finds a queue pair by address and number, for the direct path and for frames that
+// arrive. A controller registers each of its addresses. One directory per process (or per simulated
+// node), made before the controllers and gone after them. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/lock.h"
+#include "queue/queue_pair.h"
+#include "weft/types.h"
+
+namespace weft::path {
+
+/// The queue pairs of one controller, by number. Shared: a path that knows a peer keeps the memory
+/// of the peer's table, also when the peer's controller has been closed.
+class QueuePairTable {
+ public:
+  virtual ~QueuePairTable() = default;
+  /// The queue pair, published under Hold::kPeer for the calling thread, or nullptr. The caller
+  /// clears the word when it is done.
+  virtual queue::QueuePair* find(Qpn qpn) = 0;
+};
+
+class Directory {
+ public:
+  void add(const Gid& gid, std::shared_ptr<QueuePairTable> table);
+  void remove(const QueuePairTable* table);
+  /// nullptr: no controller of this process has that address.
+  std::shared_ptr<QueuePairTable> find(const Gid& gid);
+
+ private:
+  struct Row {
+    Gid gid;
+    std::shared_ptr<QueuePairTable> table;
+  };
+  base::Lock lock_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace weft::path

@@ -1,0 +1,308 @@
+#include "path/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "base/assert.h"
+#include "memory/flight.h"
+#include "path/framed.h"
+#include "wire/packet.h"
+
+namespace weft::path {
+namespace {
+
+constexpr std::size_t kFramesPerPoll = 64;
+constexpr int kRunsPerProgress = 64;
+
+wire::Service wire_service(Service service) {
+  switch (service) {
+    case Service::kReliableConnection: return wire::Service::kRc;
+    case Service::kUnreliableConnection: return wire::Service::kUc;
+    case Service::kUnreliableDatagram: return wire::Service::kUd;
+  }
+  return wire::Service::kRd;
+}
+
+/// The path of a queue pair that this thread has published, if it may be used now.
+FramedPath* framed_path(queue::QueuePair& qp) {
+  const QpState state = qp.state.load(std::memory_order_acquire);
+  if (state == QpState::kReset || state == QpState::kInit) return nullptr;
+  queue::Path* path = qp.path.get();
+  return path != nullptr && path->takes_frames() ? static_cast<FramedPath*>(path) : nullptr;
+}
+
+}  // namespace
+
+/// Takes frames from one port and hands them to queue pairs; one thread at a time.
+class Engine::PortReceiver final : public port::Receiver {
+ public:
+  PortReceiver(Engine& engine, port::Port& port) : engine_(engine), port_(port) {}
+
+  bool poll() {
+    if (!lock_.try_lock()) return false;  // somebody else is at it
+    const std::lock_guard guard(lock_, std::adopt_lock);
+    now_ = engine_.now();
+    const std::size_t n = port_.receive(*this, kFramesPerPoll);
+    transmit_touched();
+    return n > 0;
+  }
+
+  port::Port& port() { return port_; }
+
+  void on_bad_checksum() override { engine_.counters_.add(obs::Counter::kBadChecksums); }
+  void on_malformed() override { engine_.counters_.add(obs::Counter::kMalformedFrames); }
+
+  void on_frame(const port::Incoming& incoming) override {
+    obs::Counters& counters = engine_.counters_;
+    const auto packet = wire::parse_packet(incoming.packet);
+    if (!packet) return on_malformed();
+    counters.add(obs::Counter::kFramesReceived);
+    counters.add(obs::Counter::kBytesReceived, packet->payload.size());
+    queue::QueuePair* qp = engine_.table_.find(packet->bth.dest_qp);
+    if (qp == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
+    dispatch(*qp, *packet, incoming);
+    memory::Flight::clear(memory::Hold::kPeer);
+  }
+
+ private:
+  void dispatch(queue::QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming) {
+    if (packet.info().service != wire_service(qp.service)) {
+      return qp.count(obs::Counter::kWrongService);
+    }
+    if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
+    FramedPath* path = framed_path(qp);
+    if (path == nullptr) return qp.count(obs::Counter::kWrongState);
+    if (incoming.flow.destination != qp.local_gid ||
+        (qp.service != Service::kUnreliableDatagram &&
+         incoming.flow.source != qp.attributes.remote_gid)) {
+      return qp.count(obs::Counter::kWrongSource);
+    }
+    path->on_frame(qp, packet, incoming, now_);
+    touch(qp);
+    if (path->acknowledges_each(qp)) transmit_touched();
+  }
+
+  void touch(queue::QueuePair& qp) {
+    const auto end = touched_.begin() + static_cast<std::ptrdiff_t>(touched_count_);
+    if (std::find(touched_.begin(), end, &qp) != end) return;
+    if (touched_count_ == touched_.size()) transmit_touched();
+    touched_[touched_count_++] = &qp;
+  }
+
+  void transmit_touched() {
+    const std::size_t n = std::exchange(touched_count_, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      // The frame's own publication has ended: publish anew, then look again.
+      memory::Flight::Scope self(memory::Hold::kSelf, touched_[i]);
+      if (FramedPath* path = framed_path(*touched_[i])) path->transmit(*touched_[i], {});
+    }
+  }
+
+  Engine& engine_;
+  port::Port& port_;
+  base::Lock lock_;
+  Nanoseconds now_ = 0;
+  std::size_t touched_count_ = 0;
+  std::array<queue::QueuePair*, kFramesPerPoll> touched_{};
+};
+
+Engine::Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters)
+    : clock_(clock), table_(table), counters_(counters) {}
+
+Engine::~Engine() = default;
+
+void Engine::add_port(port::Port& port) {
+  receivers_.push_back(std::make_unique<PortReceiver>(*this, port));
+}
+
+void Engine::set_wake(std::function<void(Nanoseconds)> wake) {
+  const std::lock_guard guard(lock_);
+  wake_ = std::move(wake);
+}
+
+std::vector<int> Engine::wait_fds() const {
+  std::vector<int> fds;
+  for (const auto& receiver : receivers_) {
+    if (const int fd = receiver->port().wait_fd(); fd >= 0) fds.push_back(fd);
+  }
+  return fds;
+}
+
+void Engine::wake(Nanoseconds deadline) {
+  if (wake_) wake_(deadline);
+}
+
+// ---- scheduling -----------------------------------------------------------------------------
+
+void Engine::run_soon(queue::QueuePair& qp) {
+  const std::lock_guard guard(lock_);
+  enqueue(qp);
+}
+
+void Engine::enqueue(queue::QueuePair& qp) {
+  if (qp.scheduled.queued) return;
+  qp.scheduled.queued = true;
+  qp.scheduled.next = nullptr;
+  (run_last_ != nullptr ? run_last_->scheduled.next : run_first_) = &qp;
+  run_last_ = &qp;
+  runnable_.fetch_add(1, std::memory_order_release);
+  wake(0);
+}
+
+void Engine::run_at(queue::QueuePair& qp, Nanoseconds when) {
+  if (when == kNever) return;
+  const std::lock_guard guard(lock_);
+  if (qp.scheduled.heap_position != 0) {
+    if (qp.scheduled.deadline <= when) return;  // it fires earlier and then asks again
+    qp.scheduled.deadline = when;
+    sift_up(qp.scheduled.heap_position - 1);
+  } else {
+    qp.scheduled.deadline = when;
+    heap_insert(qp);
+  }
+  publish_earliest();
+  wake(when);
+}
+
+void Engine::forget(queue::QueuePair& qp) {
+  const std::lock_guard guard(lock_);
+  if (qp.scheduled.heap_position != 0) heap_erase(qp);
+  publish_earliest();
+  if (!qp.scheduled.queued) return;
+  queue::QueuePair** link = &run_first_;
+  queue::QueuePair* previous = nullptr;
+  while (*link != &qp) {
+    previous = *link;
+    link = &previous->scheduled.next;
+  }
+  *link = qp.scheduled.next;
+  if (run_last_ == &qp) run_last_ = previous;
+  qp.scheduled.queued = false;
+  runnable_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+queue::QueuePair* Engine::take_runnable() {
+  const std::lock_guard guard(lock_);
+  queue::QueuePair* qp = run_first_;
+  if (qp == nullptr) return nullptr;
+  run_first_ = qp->scheduled.next;
+  if (run_first_ == nullptr) run_last_ = nullptr;
+  qp->scheduled.queued = false;
+  runnable_.fetch_sub(1, std::memory_order_relaxed);
+  // Under the lock: a destroyer that does not find it in the list any more waits for this word.
+  memory::Flight::publish(memory::Hold::kSelf, qp);
+  return qp;
+}
+
+void Engine::run(queue::QueuePair& qp) {
+  const QpState state = qp.state.load(std::memory_order_acquire);
+  if (state == QpState::kReset) return;
+  // In the error states the path still sends the NAK that explains them.
+  if (qp.path != nullptr) qp.path->advance(qp, queue::SendGuard(qp.send_lock), {});
+  const QpState after = qp.state.load(std::memory_order_acquire);
+  if (after == QpState::kError || after == QpState::kSendQueueError) queue::flush(qp);
+}
+
+bool Engine::run_some() {
+  int runs = 0;
+  while (runs < kRunsPerProgress && has_runnable()) {
+    queue::QueuePair* qp = take_runnable();
+    if (qp == nullptr) break;
+    run(*qp);
+    memory::Flight::clear(memory::Hold::kSelf);
+    ++runs;
+  }
+  return runs > 0;
+}
+
+bool Engine::fire_timers() {
+  if (earliest_.load(std::memory_order_relaxed) == kNever) return false;
+  const Nanoseconds now = clock_.now();
+  if (earliest_.load(std::memory_order_relaxed) > now) return false;
+  const std::lock_guard guard(lock_);
+  while (!heap_.empty() && heap_.front()->scheduled.deadline <= now) {
+    queue::QueuePair* qp = heap_.front();
+    heap_erase(*qp);
+    enqueue(*qp);
+  }
+  publish_earliest();
+  return true;
+}
+
+bool Engine::poll_ports() {
+  bool did = false;
+  for (const auto& receiver : receivers_) did |= receiver->poll();
+  return did;
+}
+
+bool Engine::progress() {
+  bool did = poll_ports();
+  did |= fire_timers();
+  did |= run_some();
+  return did;
+}
+
+void Engine::run_deferred() {
+  if (has_runnable()) run_some();
+}
+
+// ---- the heap of deadlines ------------------------------------------------------------------
+
+void Engine::publish_earliest() {
+  earliest_.store(heap_.empty() ? kNever : heap_.front()->scheduled.deadline,
+                  std::memory_order_release);
+}
+
+void Engine::place(std::size_t at, queue::QueuePair* qp) {
+  heap_[at] = qp;
+  qp->scheduled.heap_position = static_cast<std::uint32_t>(at + 1);
+}
+
+void Engine::heap_insert(queue::QueuePair& qp) {
+  heap_.push_back(&qp);
+  place(heap_.size() - 1, &qp);
+  sift_up(heap_.size() - 1);
+}
+
+void Engine::heap_erase(queue::QueuePair& qp) {
+  const std::size_t at = qp.scheduled.heap_position - 1;
+  qp.scheduled.heap_position = 0;
+  qp.scheduled.deadline = kNever;
+  queue::QueuePair* moved = heap_.back();
+  heap_.pop_back();
+  if (moved == &qp) return;
+  place(at, moved);
+  sift_up(at);
+  sift_down(moved->scheduled.heap_position - 1);
+}
+
+void Engine::sift_up(std::size_t at) {
+  queue::QueuePair* qp = heap_[at];
+  while (at > 0) {
+    const std::size_t parent = (at - 1) / 2;
+    if (heap_[parent]->scheduled.deadline <= qp->scheduled.deadline) break;
+    place(at, heap_[parent]);
+    at = parent;
+  }
+  place(at, qp);
+}
+
+void Engine::sift_down(std::size_t at) {
+  queue::QueuePair* qp = heap_[at];
+  for (;;) {
+    std::size_t child = 2 * at + 1;
+    if (child >= heap_.size()) break;
+    if (child + 1 < heap_.size() &&
+        heap_[child + 1]->scheduled.deadline < heap_[child]->scheduled.deadline) {
+      ++child;
+    }
+    if (qp->scheduled.deadline <= heap_[child]->scheduled.deadline) break;
+    place(at, heap_[child]);
+    at = child;
+  }
+  place(at, qp);
+}
+
+}  // namespace weft::path

@@ -1,0 +1,105 @@
+// The progress engine of one controller: whoever polls, posts or waits makes progress through it.
+// It keeps the queue pairs that have something left to do, their time-outs, and the ports, and it
+// never has a thread of its own. docs/progress.md tells who calls it when.
+//
+// Any number of threads may call any function at once. Its lock is below the locks of queue pairs:
+// run_soon() and run_at() may be called with them held.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/lock.h"
+#include "path/directory.h"
+#include "port/port.h"
+#include "queue/path.h"
+#include "queue/queue_pair.h"
+
+namespace weft::path {
+
+/// Where time comes from: the steady clock of a process, the virtual one of a simulation.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Nanoseconds now() = 0;
+};
+
+class Engine final : public queue::Scheduler {
+ public:
+  Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters);
+  ~Engine() override;
+
+  /// Before the first queue pair; the engine does not own the port.
+  void add_port(port::Port& port);
+
+  // Scheduler
+  Nanoseconds now() override { return clock_.now(); }
+  void run_soon(queue::QueuePair& qp) override;
+  void run_at(queue::QueuePair& qp, Nanoseconds when) override;
+
+  /// The queue pair is going away: forget it.
+  void forget(queue::QueuePair& qp);
+
+  /// True when there is nothing to do until something arrives: no due time-out, nothing to run.
+  /// A few instructions: this is what an empty poll costs.
+  bool idle() const {
+    return runnable_.load(std::memory_order_acquire) == 0 && receivers_.empty() &&
+           earliest_.load(std::memory_order_relaxed) == kNever;
+  }
+
+  /// Does a bounded amount of what there is to do. True if something was done. Must not be called
+  /// with any lock of a queue pair held.
+  bool progress();
+  /// Like progress(), but leaves the ports alone: what a post does on its way out.
+  void run_deferred();
+
+  /// When progress() must be called next although nothing arrives; kNever if not at all.
+  Nanoseconds next_deadline() const { return earliest_.load(std::memory_order_acquire); }
+  bool has_runnable() const { return runnable_.load(std::memory_order_acquire) != 0; }
+  /// Counts calls of progress() by the program, so that a helper sees whether it polls.
+  std::uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
+  void count_poll() { polls_.store(polls() + 1, std::memory_order_relaxed); }
+
+  /// Called, with the engine's lock held, when work was handed over that nobody may be waiting for.
+  void set_wake(std::function<void(Nanoseconds deadline)> wake);
+  std::vector<int> wait_fds() const;
+
+ private:
+  class PortReceiver;
+
+  bool fire_timers();
+  bool run_some();
+  bool poll_ports();
+  void run(queue::QueuePair& qp);
+  queue::QueuePair* take_runnable();
+  // With lock_ held:
+  void enqueue(queue::QueuePair& qp);
+  void wake(Nanoseconds deadline);
+
+  // A binary heap of queue pairs by deadline; each knows its place.
+  void heap_insert(queue::QueuePair& qp);
+  void heap_erase(queue::QueuePair& qp);
+  void sift_up(std::size_t at);
+  void sift_down(std::size_t at);
+  void place(std::size_t at, queue::QueuePair* qp);
+  void publish_earliest();
+
+  Clock& clock_;
+  QueuePairTable& table_;
+  obs::Counters& counters_;
+
+  base::Lock lock_;
+  queue::QueuePair* run_first_ = nullptr;
+  queue::QueuePair* run_last_ = nullptr;
+  std::vector<queue::QueuePair*> heap_;
+  std::function<void(Nanoseconds)> wake_;
+  std::atomic<std::uint32_t> runnable_{0};
+  std::atomic<Nanoseconds> earliest_{kNever};
+  std::atomic<std::uint64_t> polls_{0};
+  std::vector<std::unique_ptr<PortReceiver>> receivers_;
+};
+
+}  // namespace weft::path

@@ -1,0 +1,271 @@
+#include "path/framed.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <type_traits>
+
+#include "memory/flight.h"
+#include "transport/rc.h"
+#include "transport/uc.h"
+#include "transport/ud.h"
+
+namespace weft::path {
+namespace {
+
+using queue::Budget;
+using queue::QueuePair;
+using transport::OutFrame;
+
+constexpr std::size_t kBatch = 16;
+
+// ---- the services behind one set of names ----------------------------------------------------
+
+bool is_response(const wire::Packet& packet) {
+  const wire::Operation operation = packet.info().operation;
+  return operation == wire::Operation::kAcknowledge ||
+         operation == wire::Operation::kReadResponse ||
+         operation == wire::Operation::kAtomicAcknowledge;
+}
+
+struct Rc {
+  transport::RcRequester requester;
+  transport::RcResponder responder;
+
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&,
+                Nanoseconds now) {
+    if (is_response(packet)) {
+      const std::lock_guard guard(qp.send_lock);
+      transport::on_response(requester, qp, packet, now);
+    } else {
+      const std::lock_guard guard(qp.recv_lock);
+      transport::on_request(responder, qp, packet);
+    }
+  }
+  bool next_answer(QueuePair& qp, OutFrame& frame) {
+    return transport::next_answer(responder, qp, frame);
+  }
+  std::uint32_t next_source(const QueuePair& qp) const {
+    return transport::next_answer_source(responder, qp);
+  }
+  void on_timer(QueuePair& qp, Nanoseconds now) { transport::on_timer(requester, qp, now); }
+  void on_sent(QueuePair&) {}
+  Nanoseconds deadline() const { return transport::next_deadline(requester); }
+  bool drained(const QueuePair&) const { return transport::drained(requester); }
+  void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
+};
+
+struct Uc {
+  transport::UcRequester requester;
+  transport::UcResponder responder;
+
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds) {
+    const std::lock_guard guard(qp.recv_lock);
+    transport::on_request(responder, qp, packet);
+  }
+  bool next_answer(QueuePair&, OutFrame&) { return false; }
+  std::uint32_t next_source(const QueuePair&) const { return 0; }
+  void on_timer(QueuePair&, Nanoseconds) {}
+  void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
+  Nanoseconds deadline() const { return requester.delay_until; }
+  bool drained(const QueuePair& qp) const {
+    return requester.offset == 0 && requester.cursor == qp.sq.head();
+  }
+  void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
+};
+
+struct Ud {
+  transport::UdRequester requester;
+
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming,
+                Nanoseconds) {
+    const std::lock_guard guard(qp.recv_lock);
+    transport::on_datagram(qp, packet,
+                           network::make_grh(incoming.flow, incoming.packet.size() + 4));
+  }
+  bool next_answer(QueuePair&, OutFrame&) { return false; }
+  std::uint32_t next_source(const QueuePair&) const { return 0; }
+  void on_timer(QueuePair&, Nanoseconds) {}
+  void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
+  Nanoseconds deadline() const { return requester.delay_until; }
+  bool drained(const QueuePair& qp) const { return requester.cursor == qp.sq.head(); }
+  void stop_responder(QueuePair&) {}
+};
+
+void start(Rc& rc, QueuePair& qp) {
+  transport::start(rc.requester, qp);
+  transport::start(rc.responder, qp);
+}
+void start(Uc& uc, QueuePair& qp) {
+  transport::start(uc.requester, qp);
+  transport::start(uc.responder, qp);
+}
+void start(Ud& ud, QueuePair& qp) { transport::start(ud.requester, qp); }
+
+// ---- transmission ----------------------------------------------------------------------------
+
+/// Frames under construction; one set per thread, since a thread transmits for one queue pair at a
+/// time.
+struct Batch {
+  std::array<OutFrame, kBatch> frames;
+  std::array<port::Outgoing, kBatch> outgoing;
+  std::size_t count = 0;
+  std::size_t answers = 0;  ///< of them, the first ones
+  std::uint64_t bytes = 0;
+
+  void clear() {
+    for (std::size_t i = 0; i < count; ++i) frames[i].release();
+    count = answers = 0;
+    bytes = 0;
+  }
+};
+thread_local Batch batch;
+
+template <class Machine>
+class Framed final : public FramedPath {
+ public:
+  Framed(QueuePair& qp, port::Port& port) : port_(port) {
+    start(machine_, qp);
+    flow_.source = qp.local_gid;
+    flow_.destination = qp.attributes.remote_gid;
+    flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
+  }
+
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming,
+                Nanoseconds now) override {
+    machine_.on_frame(qp, packet, incoming, now);
+  }
+
+  bool acknowledges_each(const QueuePair& qp) const override {
+    return qp.attributes.ack_policy == AckPolicy::kEachFrame;
+  }
+
+  void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
+    machine_.on_timer(qp, qp.shared->scheduler->now());
+    guard.unlock();
+    transmit(qp, budget);
+  }
+
+  void stop(QueuePair& qp) override {
+    transport::stop(machine_.requester, qp);
+    if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueError) {
+      machine_.stop_responder(qp);
+    }
+  }
+
+  void transmit(QueuePair& qp, Budget budget) override {
+    // Whoever brings the count from 0 to 1 transmits, also for those who come meanwhile.
+    if (callers_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+    std::uint32_t seen = 1;
+    bool more = true;
+    do {
+      more = transmit_all(qp, budget);
+      seen = callers_.fetch_sub(seen, std::memory_order_acq_rel) - seen;
+      // A budget that ran out leaves the rest, ours and theirs, to the scheduler.
+    } while (seen != 0 && more);
+    if (seen != 0) callers_.store(0, std::memory_order_release);
+    if (!more || seen != 0) qp.shared->scheduler->run_soon(qp);
+    arm(qp);
+  }
+
+ private:
+  /// False: the budget ran out or the port is busy, and there may be more.
+  bool transmit_all(QueuePair& qp, Budget& budget) {
+    for (;;) {
+      build(qp, budget);
+      if (batch.count == 0) return true;
+      const port::SendOutcome outcome = port_.send({batch.outgoing.data(), batch.count});
+      memory::Flight::clear(memory::Hold::kRemote);
+      account(qp, outcome);
+      batch.clear();
+      if (budget.bytes == 0 || budget.requests == 0) return false;
+    }
+  }
+
+  void build(QueuePair& qp, Budget& budget) {
+    {
+      const std::lock_guard guard(qp.recv_lock);
+      std::uint32_t source = 0;
+      while (batch.count < kBatch && budget.requests > 0) {
+        const std::uint32_t next = machine_.next_source(qp);
+        if (source != 0 && next != 0 && next != source) break;  // one remote key per batch
+        if (!machine_.next_answer(qp, batch.frames[batch.count])) break;
+        if (next != 0) source = next;
+        add(budget);
+      }
+      batch.answers = batch.count;
+    }
+    const std::lock_guard guard(qp.send_lock);
+    const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
+    while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
+           transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
+      add(budget);
+    }
+    tell_if_drained(qp);
+  }
+
+  void add(Budget& budget) {
+    const OutFrame& frame = batch.frames[batch.count];
+    port::Outgoing& out = batch.outgoing[batch.count++];
+    out.frame = &frame;
+    out.flow = flow_;
+    if constexpr (std::is_same_v<Machine, Ud>) {
+      out.flow.destination = frame.destination.gid;
+      out.flow.traffic_class = frame.destination.traffic_class;
+      out.flow.hop_limit = frame.destination.hop_limit;
+      out.flow.flow_label = frame.destination.flow_label;
+    }
+    batch.bytes += frame.payload_bytes();
+    budget.bytes -= std::min<std::uint64_t>(budget.bytes, frame.payload_bytes());
+    --budget.requests;
+  }
+
+  void account(QueuePair& qp, const port::SendOutcome& outcome) {
+    qp.count(obs::Counter::kFramesSent, outcome.taken);
+    qp.count(obs::Counter::kBytesSent, batch.bytes);
+    if (outcome.status == port::SendStatus::kFaulted) {
+      // The memory of a gather list, or of a region that the peer reads, has gone.
+      qp.count(obs::Counter::kVanishedMemory);
+      qp.shared->events->on_event(qp, queue::QpEvent::kFatal);
+      queue::fail_queue_pair(qp);
+      return;
+    }
+    // What a busy port did not take counts as lost on the way: the reliable service repeats it.
+    const std::lock_guard guard(qp.send_lock);
+    machine_.on_sent(qp);
+  }
+
+  void tell_if_drained(QueuePair& qp) {
+    if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
+      told_drained_ = false;
+    } else if (!told_drained_ && machine_.drained(qp)) {
+      told_drained_ = true;
+      qp.shared->events->on_event(qp, queue::QpEvent::kSendQueueDrained);
+    }
+  }
+
+  void arm(QueuePair& qp) {
+    const std::lock_guard guard(qp.send_lock);
+    qp.shared->scheduler->run_at(qp, machine_.deadline());
+  }
+
+  port::Port& port_;
+  network::Flow flow_;
+  std::atomic<std::uint32_t> callers_{0};
+  bool told_drained_ = false;
+  Machine machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
+  switch (qp.service) {
+    case Service::kReliableConnection: return std::make_unique<Framed<Rc>>(qp, port);
+    case Service::kUnreliableConnection: return std::make_unique<Framed<Uc>>(qp, port);
+    case Service::kUnreliableDatagram: return std::make_unique<Framed<Ud>>(qp, port);
+  }
+  return nullptr;
+}
+
+}  // namespace weft::path

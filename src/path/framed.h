@@ -1,0 +1,31 @@
+// The framed path: a queue pair's transport state machine over a port. One object per connected
+// queue pair, owned by it. `FramedPath` is what the engine sees; the service decides what is behind.
+//
+// Transmission has one owner at a time: a thread that finds another transmitting leaves a note and
+// goes on, so no lock is held while the port sends and frames leave in order.
+#pragma once
+
+#include <memory>
+
+#include "port/port.h"
+#include "queue/path.h"
+#include "queue/queue_pair.h"
+#include "wire/packet.h"
+
+namespace weft::path {
+
+class FramedPath : public queue::Path {
+ public:
+  bool takes_frames() const final { return true; }
+  /// A frame for this queue pair, parsed. What it calls for goes out with transmit().
+  virtual void on_frame(queue::QueuePair& qp, const wire::Packet& packet,
+                        const port::Incoming& incoming, Nanoseconds now) = 0;
+  /// Sends what is to be sent: answers first, then requests. No lock held.
+  virtual void transmit(queue::QueuePair& qp, queue::Budget budget) = 0;
+  /// True if an acknowledgement has to leave before the next frame is looked at.
+  virtual bool acknowledges_each(const queue::QueuePair& qp) const = 0;
+};
+
+std::unique_ptr<FramedPath> make_framed_path(queue::QueuePair& qp, port::Port& port);
+
+}  // namespace weft::path

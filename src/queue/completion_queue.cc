@@ -1,0 +1,49 @@
+#include "queue/completion_queue.h"
+
+#include <bit>
+#include <new>
+
+namespace weft::queue {
+
+CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener)
+    : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), listener_(listener) {}
+
+bool CompletionQueue::make_room() {
+  if (ring_ == nullptr) ring_.reset(new (std::nothrow) Completion[std::size_t{mask_} + 1]);
+  if (ring_ != nullptr && size() < capacity_) return true;
+  overrun_.store(true, std::memory_order_relaxed);
+  if (listener_ != nullptr) listener_->on_completion_overrun(*this);
+  return false;
+}
+
+void CompletionQueue::notify(bool solicited) {
+  if (armed_ == Armed::kSolicited && !solicited) return;
+  armed_ = Armed::kNo;
+  if (listener_ != nullptr) listener_->on_completion_event(*this);
+}
+
+void CompletionQueue::request_notify(bool solicited_only) {
+  const std::lock_guard guard(lock_);
+  // An armed "any" is never weakened to "solicited" by a later call.
+  if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+}
+
+bool CompletionQueue::resize(std::uint32_t capacity) {
+  const std::lock_guard guard(lock_);
+  if (capacity == 0 || size() > capacity) return false;
+  const std::uint32_t mask = std::bit_ceil(capacity) - 1;
+  if (ring_ != nullptr && mask != mask_) {
+    std::unique_ptr<Completion[]> ring(new (std::nothrow) Completion[std::size_t{mask} + 1]);
+    if (ring == nullptr) return false;
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    for (std::uint32_t i = head_.load(std::memory_order_relaxed); i != tail; ++i) {
+      ring[i & mask] = ring_[i & mask_];
+    }
+    ring_ = std::move(ring);
+  }
+  mask_ = mask;
+  capacity_ = capacity;
+  return true;
+}
+
+}  // namespace weft::queue

@@ -1,0 +1,56 @@
+// How a queue pair reaches its peer. A Path belongs to one queue pair, is made when the queue pair
+// becomes ready to receive and dies with its connection. Two kinds pass the same tests: `direct`
+// (the initiator does the work) and `framed` (a transport state machine over a port).
+//
+// Who may call: see docs/progress.md. Every call comes with the locks that it names, and none may
+// be entered for one queue pair by two threads unless its lock says so.
+#pragma once
+
+#include <mutex>
+
+#include "base/lock.h"
+#include "weft/types.h"
+
+namespace weft::queue {
+
+class QueuePair;
+
+/// The queue pair's send_lock, held; handed to the callee, which lets go of it before it returns.
+using SendGuard = std::unique_lock<base::Lock>;
+
+/// What one call may do before it must hand the rest to the scheduler (B: at most 256 KiB inline).
+struct Budget {
+  std::uint64_t bytes = 256 * 1024;
+  std::uint32_t requests = 1024;
+};
+
+class Path {
+ public:
+  virtual ~Path() = default;
+
+  /// Executes posted send work and due time-outs, up to the budget; what is left is handed to the
+  /// scheduler. Takes over the send lock.
+  virtual void advance(QueuePair& qp, SendGuard guard, Budget budget) = 0;
+
+  /// The queue pair left the states that send (kSendQueueError), or that send and receive (error,
+  /// reset, destroy): forget what is in progress, give back receive buffers as flushed. The send
+  /// queue is about to be emptied. The caller holds both locks of the queue pair.
+  virtual void stop(QueuePair& qp) = 0;
+
+  /// True if frames that arrive at a port may be for this path.
+  virtual bool takes_frames() const { return false; }
+};
+
+/// Runs queue pairs later: their unfinished work, their time-outs. Implemented by the progress
+/// engine; any thread, any lock of a queue pair may be held.
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+  virtual Nanoseconds now() = 0;
+  /// As soon as some thread makes progress.
+  virtual void run_soon(QueuePair& qp) = 0;
+  /// Not before `when`; an earlier time that is already set stays.
+  virtual void run_at(QueuePair& qp, Nanoseconds when) = 0;
+};
+
+}  // namespace weft::queue

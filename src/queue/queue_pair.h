@@ -1,0 +1,118 @@
+// The core of a queue pair: its identity, its two work queues and the settings that the services
+// read. An idle one is small: the rings come with the first post, the path with the connection.
+//
+// Storage is type-stable: a destroyed queue pair's memory becomes another queue pair, never
+// something else, so a peer that raced with the destruction may still read `state` and `identity`.
+//
+// Locks, outermost first: send_lock (send queue, requester), recv_lock (responder), then the
+// receive queue's, then the completion queue's. A thread may hold the send_lock of one queue pair
+// and the recv_lock of another, never two of a kind.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/lock.h"
+#include "memory/key_table.h"
+#include "obs/counters.h"
+#include "queue/completion_queue.h"
+#include "queue/path.h"
+#include "queue/receive_queue.h"
+#include "queue/send_queue.h"
+#include "weft/queue_pair_attributes.h"
+
+namespace weft::queue {
+
+enum class QpEvent : std::uint8_t {
+  kFatal,             ///< an error that no completion tells
+  kRequestError,      ///< the peer broke the protocol
+  kAccessError,       ///< the peer presented a key that does not allow what it asked
+  kCommEstablished,   ///< the first frame came while ready to receive
+  kSendQueueDrained,  ///< after a modify to SQD
+  kLastReceiveReached,  ///< error state reached with a shared receive queue: no more is taken
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  /// Any thread, any lock held: queue it, do not act on it.
+  virtual void on_event(QueuePair& qp, QpEvent event) = 0;
+  virtual void on_limit_reached(ReceiveQueue& srq) = 0;
+};
+
+/// What all queue pairs of one controller share. Outlives them.
+struct Shared {
+  memory::KeyTable* keys = nullptr;
+  obs::Counters* counters = nullptr;
+  Scheduler* scheduler = nullptr;
+  EventSink* events = nullptr;
+  /// An I/O adapter refuses incoming RDMA (B1.2).
+  bool serves_rdma = true;
+};
+
+class QueuePair {
+ public:
+  // Identity, fixed from creation to destruction.
+  Qpn qpn;
+  Service service = Service::kReliableConnection;
+  bool signal_all = false;
+  std::atomic<QpState> state{QpState::kReset};
+  /// Advances whenever the connection changes: a peer that remembers it knows whether this still is
+  /// the queue pair that it knew.
+  std::atomic<std::uint32_t> epoch{0};
+  PdId pd;
+  Gid local_gid;
+  memory::Vmm* space = nullptr;  ///< the process that opened it: inline data is read there
+  Shared* shared = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  ReceiveQueue* shared_receive = nullptr;
+  void* owner = nullptr;  ///< the verbs object, for events
+
+  base::Lock send_lock;
+  base::Lock recv_lock;
+  QueuePairAttributes attributes;
+  SendQueue sq;
+  ReceiveQueue rq;
+  std::unique_ptr<Path> path;
+
+  bool last_receive_told = false;  ///< kLastReceiveReached is given once; under recv_lock
+
+  // The scheduler's: guarded by its lock.
+  struct Scheduled {
+    QueuePair* next = nullptr;
+    bool queued = false;
+    std::uint32_t heap_position = 0;  ///< 1-based; 0 = no timer
+    Nanoseconds deadline = kNever;
+  } scheduled;
+
+  ReceiveQueue& receives() { return shared_receive != nullptr ? *shared_receive : rq; }
+  bool can_send() const {
+    const auto s = state.load(std::memory_order_acquire);
+    return s == QpState::kReadyToSend || s == QpState::kSendQueueDrained;
+  }
+  bool can_receive() const {
+    const auto s = state.load(std::memory_order_acquire);
+    return s == QpState::kReadyToReceive || s == QpState::kReadyToSend ||
+           s == QpState::kSendQueueDrained || s == QpState::kSendQueueError;
+  }
+  void count(obs::Counter counter, std::uint64_t n = 1) { shared->counters->add(counter, n); }
+};
+
+/// Puts the request behind the send queue's last element. Refuses, with the argument's name, what
+/// the service or the limits do not allow. The caller holds send_lock.
+Result<void> enqueue_send(QueuePair& qp, const SendRequest& request);
+
+/// Completes the oldest element: one completion if it was signaled or failed. Holds send_lock.
+void complete_front(QueuePair& qp, CompletionStatus status, std::uint32_t byte_count);
+
+/// Marks the queue pair as failed: from now on nothing is executed or accepted from the wire. The
+/// flush follows in the scheduler (flush needs both locks; the caller may hold any).
+void fail_queue_pair(QueuePair& qp);
+
+/// Completes everything that is posted as flushed. The caller holds no lock of the queue pair,
+/// whose state is kError (both queues) or kSendQueueError (the send queue).
+void flush(QueuePair& qp);
+
+}  // namespace weft::queue

@@ -1,0 +1,70 @@
+// Posted receive buffers in order of posting; serves one queue pair or, as a shared receive queue,
+// many. A buffer that was taken stays with its taker, who gives the element back by release(), in
+// any order. The elements take no memory until the first post. Guarded by its own lock, which is
+// the innermost but for the completion queue's.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/lock.h"
+#include "weft/result.h"
+#include "weft/work.h"
+
+namespace weft::queue {
+
+/// A posted buffer. Owned by its queue; a taker may read it until release().
+struct ReceiveWqe {
+  std::uint64_t wr_id;
+  std::uint32_t num_sge;
+  std::uint32_t index;
+  std::span<const Sge> sges() const { return {reinterpret_cast<const Sge*>(this + 1), num_sge}; }
+};
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue() = default;
+  ~ReceiveQueue() { clear(); }
+  ReceiveQueue(const ReceiveQueue&) = delete;
+  ReceiveQueue& operator=(const ReceiveQueue&) = delete;
+
+  void configure(std::uint32_t max_wr, std::uint32_t max_sge);
+  /// Forgets all elements and gives the memory back. No element may be with a taker.
+  void clear();
+
+  /// Any thread.
+  Result<void> post(const ReceiveRequest& request);
+  /// The oldest buffer, or nullptr: receiver not ready. Any thread.
+  ReceiveWqe* take();
+  void release(ReceiveWqe* wqe);
+
+  /// Wakes nobody: a limit that is crossed shows in take()'s caller through limit_reached().
+  void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
+  /// True once after the number of buffers fell below the armed limit.
+  bool limit_reached();
+
+  std::uint32_t posted() const { return count_.load(std::memory_order_relaxed); }
+  std::uint32_t capacity() const { return capacity_; }
+  std::uint32_t max_sge() const { return max_sge_; }
+  /// Bytes that the elements take now: 0 before the first post.
+  std::size_t ring_bytes() const { return block_ == nullptr ? 0 : block_bytes(); }
+
+ private:
+  bool allocate();
+  std::size_t block_bytes() const;
+  ReceiveWqe* slot(std::uint32_t index) const;
+
+  base::Lock lock_;
+  // One block: the elements, then a ring of posted indices, then a stack of free ones.
+  std::byte* block_ = nullptr;
+  std::uint32_t* posted_ = nullptr;
+  std::uint32_t* free_ = nullptr;
+  std::uint32_t capacity_ = 0, max_sge_ = 0, stride_ = 0;
+  std::uint32_t first_ = 0, free_count_ = 0;
+  std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::uint32_t> limit_{0};
+};
+
+}  // namespace weft::queue

@@ -1,0 +1,92 @@
+#include "transport/message.h"
+
+#include <algorithm>
+
+#include "transport/gather.h"
+
+namespace weft::transport {
+
+void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome) {
+  Completion completion;
+  completion.wr_id = wqe->wr_id;
+  completion.status = outcome.status;
+  completion.op = outcome.op;
+  completion.byte_count = outcome.byte_count;
+  completion.qpn = qp.qpn;
+  completion.source_qp = outcome.source_qp;
+  completion.has_grh = outcome.has_grh;
+  completion.has_immediate = outcome.has_immediate;
+  completion.immediate = outcome.immediate;
+  completion.has_invalidate = outcome.has_invalidate;
+  completion.invalidated_key = outcome.invalidated_key;
+  qp.receives().release(wqe);
+  qp.recv_cq->push(completion, outcome.solicited);
+}
+
+queue::ReceiveWqe* take_receive(queue::QueuePair& qp) {
+  queue::ReceiveQueue& queue = qp.receives();
+  queue::ReceiveWqe* wqe = queue.take();
+  if (qp.shared_receive != nullptr && queue.limit_reached()) {
+    qp.shared->events->on_limit_reached(queue);
+  }
+  return wqe;
+}
+
+void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame) {
+  frame.headers.bth = {};
+  frame.headers.bth.dest_qp = qp.attributes.remote_qpn;
+  frame.headers.bth.psn = psn;
+}
+
+CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe& wqe,
+                                     wire::Service service, std::uint32_t offset, Psn psn,
+                                     OutFrame& frame, bool* last) {
+  const std::uint32_t n = std::min(bytes(qp.attributes.path_mtu), wqe.length - offset);
+  const bool is_first = offset == 0;
+  const bool is_last = offset + n == wqe.length;
+  const bool is_write = wqe.op == SendOp::kWrite || wqe.op == SendOp::kWriteImmediate;
+  const bool immediate =
+      is_last && (wqe.op == SendOp::kSendImmediate || wqe.op == SendOp::kWriteImmediate);
+  const bool invalidate = is_last && wqe.op == SendOp::kSendInvalidate;
+  begin_frame(qp, psn, frame);
+  wire::Packet& headers = frame.headers;
+  headers.bth.opcode =
+      wire::make_opcode(service, is_write ? wire::Operation::kWrite : wire::Operation::kSend,
+                        position_of(is_first, is_last), immediate, invalidate);
+  headers.bth.solicited = is_last && has(wqe.flags, SendFlags::kSolicited);
+  if (is_write && is_first) {
+    headers.reth = {wqe.rdma.remote.address, wqe.rdma.remote.key, wqe.length};
+  }
+  headers.immediate = wqe.immediate;
+  headers.invalidate_key = RemoteKey(wqe.immediate);
+  const CompletionStatus status = gather(qp, wqe, offset, n, frame);
+  if (status != CompletionStatus::kSuccess) {
+    frame.release();
+    return status;
+  }
+  frame.finish();
+  *last = is_last;
+  return CompletionStatus::kSuccess;
+}
+
+CompletionStatus run_local(queue::QueuePair& qp, queue::SendWqe& wqe) {
+  memory::KeyTable& keys = *qp.shared->keys;
+  if (wqe.op == SendOp::kLocalInvalidate) {
+    return keys.invalidate(RemoteKey(wqe.immediate), qp.pd, qp.qpn)
+               ? CompletionStatus::kSuccess
+               : CompletionStatus::kLocalQpOperationError;
+  }
+  const WindowBinding& bind = wqe.bind;
+  return keys.bind({.window = bind.window,
+                    .new_tag = bind.new_tag,
+                    .region = bind.region,
+                    .address = bind.address,
+                    .length = bind.length,
+                    .access = bind.access,
+                    .pd = qp.pd,
+                    .qpn = qp.qpn})
+             ? CompletionStatus::kSuccess
+             : CompletionStatus::kWindowBindError;
+}
+
+}  // namespace weft::transport

@@ -1,0 +1,74 @@
+// Small facts about messages and frames that all services share. Stateless.
+#pragma once
+
+#include <cstdint>
+
+#include "queue/queue_pair.h"
+#include "transport/frame.h"
+#include "wire/opcode.h"
+
+namespace weft::transport {
+
+/// Frames of a message: a zero-length one still takes a frame.
+constexpr std::uint32_t frames_of(std::uint32_t length, std::uint32_t mtu) {
+  return length == 0 ? 1 : (length - 1) / mtu + 1;
+}
+
+constexpr wire::Position position_of(bool first, bool last) {
+  if (first) return last ? wire::Position::kOnly : wire::Position::kFirst;
+  return last ? wire::Position::kLast : wire::Position::kMiddle;
+}
+
+/// Operations that never leave the queue pair.
+constexpr bool is_local(SendOp op) { return op >= SendOp::kBind; }
+constexpr bool is_read(SendOp op) { return op == SendOp::kRead; }
+constexpr bool is_atomic(SendOp op) {
+  return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd;
+}
+/// Operations that are finished by data from the peer, not by an acknowledgement.
+constexpr bool is_answered(SendOp op) { return is_read(op) || is_atomic(op); }
+
+/// First and Middle carry exactly the path MTU, Last something, Only anything up to it.
+constexpr bool payload_fits(wire::Position position, std::size_t payload, std::uint32_t mtu) {
+  switch (position) {
+    case wire::Position::kFirst:
+    case wire::Position::kMiddle: return payload == mtu;
+    case wire::Position::kLast: return payload >= 1 && payload <= mtu;
+    case wire::Position::kOnly: return payload <= mtu;
+  }
+  return false;
+}
+
+/// A receive completion. Called with the recv_lock held; gives the buffer back to its queue.
+struct ReceiveOutcome {
+  CompletionStatus status = CompletionStatus::kSuccess;
+  CompletionOp op = CompletionOp::kReceive;
+  std::uint32_t byte_count = 0;
+  Qpn source_qp{};
+  bool solicited = false;
+  bool has_grh = false;
+  bool has_immediate = false;
+  std::uint32_t immediate = 0;
+  bool has_invalidate = false;
+  RemoteKey invalidated_key{};
+};
+void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome);
+
+/// Takes a receive buffer and tells when a shared queue ran low. nullptr: receiver not ready.
+queue::ReceiveWqe* take_receive(queue::QueuePair& qp);
+
+/// Builds the frame that carries message bytes from `offset` on: a send or a write of a connected
+/// service, with the headers that its place in the message asks for. Anything but kSuccess is the
+/// status with which the element fails. `last` tells whether the frame ends the message.
+CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe& wqe,
+                                     wire::Service service, std::uint32_t offset, Psn psn,
+                                     OutFrame& frame, bool* last);
+
+/// Starts the headers of any frame of a connected service.
+void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame);
+
+/// Executes bind or local invalidate; the status with which the element completes. No Flight word
+/// may be published by this thread.
+CompletionStatus run_local(queue::QueuePair& qp, queue::SendWqe& wqe);
+
+}  // namespace weft::transport

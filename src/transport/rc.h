@@ -1,0 +1,144 @@
+// The reliable connection as a sans-IO state machine: two halves per queue pair, each a small
+// struct with functions over it. No clock, socket, lock, log or random number inside: time comes
+// in as an argument, frames go out through next_*(), completions go to the completion queues.
+//
+//               post                                       frame from the peer
+//                 |                                                 |
+//      +----------v-----------+      requests        +--------------v-----------+
+//      | requester            | ------------------>  | responder                |
+//      | send queue, cursor,  |                      | expected PSN, message in |
+//      | window, timers       | <------------------  | progress, read and atomic|
+//      +----------------------+  ACK, NAK, responses | answers kept for replay  |
+//                                                    +--------------------------+
+//
+// The requester runs under the queue pair's send_lock, the responder under its recv_lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "queue/queue_pair.h"
+#include "transport/frame.h"
+#include "wire/packet.h"
+
+namespace weft::transport {
+
+/// Frames that may be unacknowledged; a read counts the frames of its answer.
+inline constexpr std::uint32_t kWindowFrames = 256;
+/// A long read goes out as several requests of this many answer frames, so that neither the window
+/// nor the 24-bit sequence numbers limit its length.
+inline constexpr std::uint32_t kReadChunkFrames = 64;
+/// An acknowledgement is asked for at the end of each message and at least this often.
+inline constexpr std::uint32_t kAckEveryFrames = 32;
+
+// ---------------------------------------------------------------------------------------------
+// Requester
+
+struct RcRequester {
+  // kRnrWait: the peer had no receive buffer; nothing goes out until its timer has run.
+  enum class Phase : std::uint8_t { kReady, kRnrWait };
+
+  Phase phase = Phase::kReady;
+  std::uint8_t retries_left = 0;
+  std::uint8_t rnr_left = 0;
+  bool went_back = false;  ///< already retransmitting from `unacked`; cleared by progress
+  std::uint16_t reads_outstanding = 0;
+  std::uint16_t frames_since_ack_request = 0;
+
+  Psn next_new;   ///< for the next element that starts
+  Psn unacked;    ///< oldest frame without acknowledgement, inside the front element
+  Psn sent;       ///< behind the last frame that ever went out
+  std::uint32_t cursor = 0;  ///< element being transmitted: send queue index
+  std::uint32_t offset = 0;  ///< bytes of it that went out (were asked for)
+
+  Nanoseconds rnr_until = 0;          ///< end of kRnrWait
+  Nanoseconds delay_until = kNever;   ///< end of the delay element that the cursor stands on
+  Nanoseconds ack_deadline = kNever;
+};
+
+void start(RcRequester& rq, const queue::QueuePair& qp);
+
+/// Builds the next request frame, if there is one that may go out now.
+bool next_request(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+
+/// ACK, NAK, read response, atomic response.
+void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& packet,
+                 Nanoseconds now);
+
+/// Time-outs that are due at `now`.
+void on_timer(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now);
+
+/// The send queue is about to be emptied.
+void stop(RcRequester& rq, queue::QueuePair& qp);
+
+/// Everything that went out is acknowledged and nothing is half sent.
+bool drained(const RcRequester& rq);
+
+/// When on_timer or next_request next needs to be called although nothing arrives.
+Nanoseconds next_deadline(const RcRequester& rq);
+
+// ---------------------------------------------------------------------------------------------
+// Responder
+
+/// A read being answered, or a read or atomic that was answered and may be asked for again.
+struct RcAnswer {
+  enum class Kind : std::uint8_t { kRead, kAtomic };
+  Kind kind = Kind::kRead;
+  bool pending = false;
+  Psn first_psn;
+  std::uint32_t frames = 0;
+  std::uint32_t next_frame = 0;  ///< to be sent next, while pending
+  std::uint32_t length = 0;
+  RemoteKey key;
+  std::uint64_t address = 0;
+  std::uint64_t use = 0;     ///< names the operation for one-shot keys
+  std::uint64_t result = 0;  ///< atomics: what was there before
+  std::uint32_t msn = 0;
+};
+
+struct RcResponder {
+  // Which message is being received.
+  //
+  //            First of a send              First of a write
+  //   kNone ------------------> kSend   kNone ------------> kWrite
+  //     ^  ^---- Only                ^
+  //     +-------- Last --------------+------------------- Last (from kWrite)
+  enum class Message : std::uint8_t { kNone, kSend, kWrite };
+  // What the next acknowledgement frame will say.
+  enum class Reply : std::uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kFatalNak };
+
+  Message message = Message::kNone;
+  Reply reply = Reply::kNone;
+  wire::NakCode fatal_code = wire::NakCode::kInvalidRequest;
+  bool waiting_for_expected = false;  ///< a NAK went out; frames ahead are dropped in silence
+  bool heard_from_peer = false;
+  std::uint8_t answers_first = 0, answers_count = 0;
+
+  Psn expected;
+  std::uint32_t msn = 0;
+  std::uint32_t operations = 0;  ///< RDMA operations begun, to name each for one-shot keys
+  std::uint32_t offset = 0;      ///< bytes of the message received
+  std::uint32_t write_length = 0;
+  RemoteKey write_key;
+  std::uint64_t write_address = 0;
+  std::uint64_t write_use = 0;
+  queue::ReceiveWqe* receive = nullptr;  ///< taken for the message in progress
+  std::unique_ptr<RcAnswer[]> answers;   ///< ring of max_dest_rd_atomic, made at the first read
+};
+
+void start(RcResponder& rs, const queue::QueuePair& qp);
+
+/// Any request frame from the peer.
+void on_request(RcResponder& rs, queue::QueuePair& qp, const wire::Packet& packet);
+
+/// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The view
+/// of a read response is published under Hold::kRemote until the caller clears it.
+bool next_answer(RcResponder& rs, queue::QueuePair& qp, OutFrame& frame);
+
+/// OutFrame::source of the next answer, 0 when it touches no remote memory.
+std::uint32_t next_answer_source(const RcResponder& rs, const queue::QueuePair& qp);
+
+/// Gives back the receive buffer of an unfinished message, as flushed.
+void stop(RcResponder& rs, queue::QueuePair& qp);
+
+}  // namespace weft::transport

@@ -1,0 +1,380 @@
+#include <algorithm>
+
+#include "base/assert.h"
+#include "transport/gather.h"
+#include "transport/message.h"
+#include "transport/rc.h"
+#include "transport/timing.h"
+
+namespace weft::transport {
+namespace {
+
+using queue::QueuePair;
+using queue::SendWqe;
+
+constexpr std::uint8_t kRetryForEver = 7;
+
+std::uint32_t mtu_of(const QueuePair& qp) { return bytes(qp.attributes.path_mtu); }
+
+std::uint32_t psn_count(const SendWqe& wqe, std::uint32_t mtu) {
+  return is_atomic(wqe.op) ? 1 : frames_of(wqe.length, mtu);
+}
+
+void reset_retries(RcRequester& rq, const QueuePair& qp) {
+  rq.retries_left = qp.attributes.retry_count;
+  rq.rnr_left = qp.attributes.rnr_retry;
+}
+
+bool all_acknowledged(const RcRequester& rq) { return rq.unacked == rq.sent; }
+
+void arm_timer(RcRequester& rq, const QueuePair& qp, Nanoseconds now) {
+  const Nanoseconds timeout = ack_timeout_ns(qp.attributes.timeout);
+  rq.ack_deadline = timeout == kNever || all_acknowledged(rq) ? kNever : now + timeout;
+}
+
+/// Fails the front element with `status`; the rest is flushed by the scheduler.
+void fail_front(RcRequester& rq, QueuePair& qp, CompletionStatus status) {
+  rq.ack_deadline = kNever;
+  if (!qp.sq.empty()) complete_front(qp, status, 0);
+  fail_queue_pair(qp);
+}
+
+/// Completes the elements at the front that are finished by themselves: local work, which waits
+/// here for its turn, and what failed before it was all sent.
+void retire_finished(RcRequester& rq, QueuePair& qp) {
+  while (!qp.sq.empty() && qp.sq.front().finished) {
+    const CompletionStatus status = qp.sq.front().status;
+    if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
+    complete_front(qp, CompletionStatus::kSuccess, 0);
+  }
+}
+
+/// Transmission starts again at the oldest unacknowledged frame. Reads before it are complete, so
+/// none is outstanding any more.
+void go_back(RcRequester& rq, QueuePair& qp) {
+  rq.cursor = qp.sq.head();
+  rq.offset = 0;
+  rq.reads_outstanding = 0;
+  rq.went_back = true;
+  if (!qp.sq.empty() && qp.sq.front().started && !is_local(qp.sq.front().op)) {
+    rq.offset = rq.unacked.distance_from(qp.sq.front().first_psn) * mtu_of(qp);
+  }
+  qp.count(obs::Counter::kRetransmissions);
+}
+
+/// Acknowledges every frame before `upto`. Stops at a read or atomic whose data has not come:
+/// false means that such an answer was lost. `upto` lies in [unacked, sent].
+bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds now) {
+  const std::uint32_t mtu = mtu_of(qp);
+  bool progress = false;
+  while (rq.unacked != upto && !qp.sq.empty()) {
+    SendWqe& wqe = qp.sq.front();
+    if (wqe.finished) {
+      retire_finished(rq, qp);
+      if (!qp.can_send()) return true;
+      continue;
+    }
+    if (is_answered(wqe.op) || is_local(wqe.op)) break;
+    const std::uint32_t done = rq.unacked.distance_from(wqe.first_psn);
+    const std::uint32_t left = psn_count(wqe, mtu) - done;
+    const std::uint32_t step = std::min(left, upto.distance_from(rq.unacked));
+    rq.unacked += step;
+    progress = true;
+    if (step == left) {
+      if (rq.cursor == qp.sq.head()) rq.cursor = qp.sq.head() + 1, rq.offset = 0;
+      complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+    }
+  }
+  if (progress) {
+    // A go-back that was under way may now lie behind what is acknowledged.
+    if (rq.cursor == qp.sq.head() && !qp.sq.empty() && qp.sq.front().started &&
+        !is_local(qp.sq.front().op)) {
+      rq.offset = std::max(
+          rq.offset, rq.unacked.distance_from(qp.sq.front().first_psn) * mtu);
+    }
+    rq.went_back = false;
+    reset_retries(rq, qp);
+    arm_timer(rq, qp, now);
+    retire_finished(rq, qp);
+  }
+  return rq.unacked == upto;
+}
+
+/// The front element's next answer frame was taken: n bytes of it, or an atomic's result.
+void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
+  SendWqe& wqe = qp.sq.front();
+  const std::uint32_t mtu = mtu_of(qp);
+  ++rq.unacked;
+  const std::uint32_t done = rq.unacked.distance_from(wqe.first_psn);
+  const bool complete = done == psn_count(wqe, mtu);
+  if ((complete || done % kReadChunkFrames == 0) && rq.reads_outstanding > 0) {
+    --rq.reads_outstanding;
+  }
+  if (complete) {
+    if (rq.cursor == qp.sq.head()) rq.cursor = qp.sq.head() + 1, rq.offset = 0;
+    complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+  } else if (rq.cursor == qp.sq.head()) {
+    rq.offset = std::max(rq.offset, done * mtu);
+  }
+  rq.went_back = false;
+  reset_retries(rq, qp);
+  arm_timer(rq, qp, now);
+  retire_finished(rq, qp);
+}
+
+void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet,
+                      Nanoseconds now) {
+  SendWqe& wqe = qp.sq.front();
+  if (!is_read(wqe.op)) return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  const std::uint32_t mtu = mtu_of(qp);
+  const std::uint32_t at = rq.unacked.distance_from(wqe.first_psn) * mtu;
+  if (packet.payload.size() != std::min(mtu, wqe.length - at)) {
+    return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  }
+  const CompletionStatus status = scatter(qp, wqe.sge_list(), at, packet.payload);
+  if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
+  answer_taken(rq, qp, now);
+}
+
+void on_atomic_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet,
+                        Nanoseconds now) {
+  SendWqe& wqe = qp.sq.front();
+  if (!is_atomic(wqe.op)) return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  const std::uint64_t original = packet.atomic_ack.original;
+  const CompletionStatus status =
+      scatter(qp, wqe.sge_list(), 0, std::as_bytes(std::span(&original, 1)));
+  if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
+  answer_taken(rq, qp, now);
+}
+
+void on_rnr(RcRequester& rq, QueuePair& qp, std::uint8_t timer_code, Nanoseconds now) {
+  if (rq.phase == RcRequester::Phase::kRnrWait) return;  // a copy of the one that made us wait
+  if (rq.rnr_left == 0) return fail_front(rq, qp, CompletionStatus::kRnrRetryExceeded);
+  if (qp.attributes.rnr_retry != kRetryForEver) --rq.rnr_left;
+  go_back(rq, qp);
+  rq.went_back = false;  // the wait, not this flag, keeps copies out
+  rq.phase = RcRequester::Phase::kRnrWait;
+  rq.rnr_until = now + rnr_timer_ns(timer_code);
+  rq.ack_deadline = kNever;
+}
+
+CompletionStatus status_of(wire::NakCode code) {
+  switch (code) {
+    case wire::NakCode::kInvalidRequest: return CompletionStatus::kRemoteInvalidRequest;
+    case wire::NakCode::kRemoteAccess: return CompletionStatus::kRemoteAccessError;
+    case wire::NakCode::kRemoteOperation: return CompletionStatus::kRemoteOperationError;
+    case wire::NakCode::kPsnSequence:
+    case wire::NakCode::kInvalidRd: break;
+  }
+  return CompletionStatus::kBadResponse;
+}
+
+void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
+  const Psn psn = packet.bth.psn;
+  switch (packet.aeth.kind()) {
+    case wire::AethKind::kAck:
+      // An acknowledgement past a read whose data is missing says that the data was lost.
+      if (!acknowledge_before(rq, qp, psn + 1, now) && !rq.went_back) go_back(rq, qp);
+      return;
+    case wire::AethKind::kRnrNak:
+      if (acknowledge_before(rq, qp, psn, now)) {
+        if (qp.can_send()) on_rnr(rq, qp, packet.aeth.rnr_timer_code(), now);
+      } else if (!rq.went_back) {
+        go_back(rq, qp);
+      }
+      return;
+    case wire::AethKind::kNak: {
+      const bool reached = acknowledge_before(rq, qp, psn, now);
+      if (!qp.can_send()) return;
+      if (packet.aeth.nak_code() == wire::NakCode::kPsnSequence || !reached) {
+        if (!rq.went_back) go_back(rq, qp);
+        return;
+      }
+      return fail_front(rq, qp, status_of(packet.aeth.nak_code()));
+    }
+    case wire::AethKind::kReserved: qp.count(obs::Counter::kMalformedFrames); return;
+  }
+}
+
+// ---- transmission ---------------------------------------------------------------------------
+
+/// Local elements are executed when they are reached. False: not yet.
+bool reach_local(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Nanoseconds now) {
+  if (wqe.op == SendOp::kDelay) {
+    if (!wqe.started) {
+      wqe.started = true;
+      rq.delay_until = now + wqe.delay_ns;
+    }
+    if (now < rq.delay_until) return false;
+    rq.delay_until = kNever;
+  } else {
+    // An invalidate takes memory away from earlier requests: they have to be complete.
+    if (wqe.op == SendOp::kLocalInvalidate && rq.cursor != qp.sq.head()) return false;
+    wqe.status = run_local(qp, wqe);
+  }
+  wqe.finished = true;
+  ++rq.cursor;
+  rq.offset = 0;
+  retire_finished(rq, qp);
+  return true;
+}
+
+/// Everything after this frame goes to the next element when the current one is all out.
+void advance_cursor(RcRequester& rq, QueuePair& qp, const SendWqe& wqe, std::uint32_t n,
+                    Psn behind, Nanoseconds now) {
+  rq.offset += n;
+  if (rq.offset >= wqe.length) {
+    ++rq.cursor;
+    rq.offset = 0;
+  }
+  if (rq.sent.before(behind)) rq.sent = behind;
+  if (rq.ack_deadline == kNever) arm_timer(rq, qp, now);
+}
+
+bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
+               OutFrame& frame) {
+  const std::uint32_t mtu = mtu_of(qp);
+  // Requests end at multiples of the chunk, counted from the start of the element, so that the
+  // end of each is known when its answer comes.
+  const std::uint32_t chunk = kReadChunkFrames * mtu;
+  const std::uint32_t n = std::min(wqe.length - rq.offset, chunk - rq.offset % chunk);
+  const std::uint32_t frames = frames_of(n, mtu);
+  if ((psn + frames).distance_from(rq.unacked) > kWindowFrames) return false;
+  begin_frame(qp, psn, frame);
+  frame.headers.bth.opcode = wire::Opcode::kRcReadRequest;
+  frame.headers.bth.ack_request = true;
+  frame.headers.reth = {wqe.rdma.remote.address + rq.offset, wqe.rdma.remote.key, n};
+  ++rq.reads_outstanding;
+  advance_cursor(rq, qp, wqe, n, psn + frames, now);
+  return true;
+}
+
+bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
+                 OutFrame& frame) {
+  begin_frame(qp, psn, frame);
+  frame.headers.bth.opcode = wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap
+                                                            : wire::Opcode::kRcFetchAdd;
+  frame.headers.bth.ack_request = true;
+  frame.headers.atomic.address = wqe.rdma.remote.address;
+  frame.headers.atomic.key = wqe.rdma.remote.key;
+  frame.headers.atomic.swap_or_add = wqe.rdma.operand;
+  frame.headers.atomic.compare = wqe.op == SendOp::kCompareSwap ? wqe.rdma.compare : 0;
+  ++rq.reads_outstanding;
+  advance_cursor(rq, qp, wqe, wqe.length, psn + 1, now);
+  return true;
+}
+
+bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
+                  OutFrame& frame) {
+  bool last = false;
+  const CompletionStatus status =
+      build_message_frame(qp, wqe, wire::Service::kRc, rq.offset, psn, frame, &last);
+  if (status != CompletionStatus::kSuccess) {
+    // It completes when its turn comes; until then nothing behind it goes out.
+    wqe.finished = true;
+    wqe.status = status;
+    retire_finished(rq, qp);
+    return false;
+  }
+  const bool window_full = (psn + 1).distance_from(rq.unacked) >= kWindowFrames;
+  if (last || window_full || ++rq.frames_since_ack_request >= kAckEveryFrames) {
+    frame.headers.bth.ack_request = true;
+    rq.frames_since_ack_request = 0;
+  }
+  advance_cursor(rq, qp, wqe, frame.payload_bytes(), psn + 1, now);
+  return true;
+}
+
+}  // namespace
+
+void start(RcRequester& rq, const QueuePair& qp) {
+  rq = {};
+  rq.next_new = rq.unacked = rq.sent = qp.attributes.send_psn;
+  rq.cursor = qp.sq.head();
+  reset_retries(rq, qp);
+}
+
+bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+  while (qp.can_send() && rq.cursor != qp.sq.tail()) {
+    if (rq.phase != RcRequester::Phase::kReady) {
+      if (now < rq.rnr_until) return false;
+      rq.phase = RcRequester::Phase::kReady;
+    }
+    SendWqe& wqe = qp.sq.at(rq.cursor);
+    if (wqe.finished) {
+      if (wqe.status != CompletionStatus::kSuccess) return false;
+      ++rq.cursor;  // local work that a go-back passes again
+      continue;
+    }
+    if (!wqe.started) {
+      if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained) return false;
+      if (has(wqe.flags, SendFlags::kFence) && rq.reads_outstanding > 0) return false;
+    }
+    if (is_local(wqe.op)) {
+      if (!reach_local(rq, qp, wqe, now)) return false;
+      continue;
+    }
+    const std::uint32_t mtu = mtu_of(qp);
+    const Psn psn = (wqe.started ? wqe.first_psn : rq.next_new) + rq.offset / mtu;
+    if ((psn + 1).distance_from(rq.unacked) > kWindowFrames) return false;
+    if (is_answered(wqe.op) && rq.reads_outstanding >= qp.attributes.max_rd_atomic) return false;
+    if (!wqe.started) {
+      wqe.started = true;
+      wqe.first_psn = rq.next_new;
+      rq.next_new += psn_count(wqe, mtu);
+    }
+    if (is_read(wqe.op)) return emit_read(rq, qp, wqe, psn, now, frame);
+    if (is_atomic(wqe.op)) return emit_atomic(rq, qp, wqe, psn, now, frame);
+    return emit_message(rq, qp, wqe, psn, now, frame);
+  }
+  return false;
+}
+
+void on_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
+  if (!qp.can_send()) return qp.count(obs::Counter::kWrongState);
+  const Psn psn = packet.bth.psn;
+  if (psn.distance_from(rq.unacked) >= rq.sent.distance_from(rq.unacked)) {
+    return qp.count(obs::Counter::kStaleAcknowledgements);
+  }
+  if (packet.info().operation == wire::Operation::kAcknowledge) {
+    return on_acknowledge(rq, qp, packet, now);
+  }
+  // Data from the peer acknowledges everything before it.
+  if (!acknowledge_before(rq, qp, psn, now)) {
+    if (!rq.went_back) go_back(rq, qp);
+    return;
+  }
+  if (!qp.can_send() || qp.sq.empty()) return;
+  if (packet.info().operation == wire::Operation::kReadResponse) {
+    on_read_response(rq, qp, packet, now);
+  } else {
+    on_atomic_response(rq, qp, packet, now);
+  }
+}
+
+void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
+  if (!qp.can_send() || now < rq.ack_deadline) return;
+  qp.count(obs::Counter::kTimeouts);
+  rq.ack_deadline = kNever;
+  if (all_acknowledged(rq)) return;
+  if (rq.retries_left == 0) return fail_front(rq, qp, CompletionStatus::kRetryExceeded);
+  --rq.retries_left;
+  go_back(rq, qp);
+}
+
+void stop(RcRequester& rq, QueuePair& qp) {
+  rq.cursor = qp.sq.tail();
+  rq.offset = 0;
+  rq.unacked = rq.sent;
+  rq.phase = RcRequester::Phase::kReady;
+  rq.ack_deadline = rq.delay_until = kNever;
+}
+
+bool drained(const RcRequester& rq) { return all_acknowledged(rq) && rq.offset == 0; }
+
+Nanoseconds next_deadline(const RcRequester& rq) {
+  const Nanoseconds rnr = rq.phase == RcRequester::Phase::kRnrWait ? rq.rnr_until : kNever;
+  return std::min({rq.ack_deadline, rnr, rq.delay_until});
+}
+
+}  // namespace weft::transport

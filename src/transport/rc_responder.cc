@@ -1,0 +1,459 @@
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/assert.h"
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "transport/gather.h"
+#include "transport/message.h"
+#include "transport/rc.h"
+
+namespace weft::transport {
+namespace {
+
+using queue::QueuePair;
+using Message = RcResponder::Message;
+using Reply = RcResponder::Reply;
+using wire::NakCode;
+
+/// The queue pair dies of what the peer sent; the NAK still goes out.
+void refuse(RcResponder& rs, QueuePair& qp, NakCode code) {
+  rs.reply = Reply::kFatalNak;
+  rs.fatal_code = code;
+  if (code == NakCode::kRemoteAccess) {
+    qp.count(obs::Counter::kRefusedAccesses);
+    qp.shared->events->on_event(qp, queue::QpEvent::kAccessError);
+  } else if (code == NakCode::kInvalidRequest) {
+    qp.shared->events->on_event(qp, queue::QpEvent::kRequestError);
+  }
+  fail_queue_pair(qp);
+}
+
+/// A fault of our own receive buffer: its completion tells us, a NAK tells the peer.
+void refuse_receive(RcResponder& rs, QueuePair& qp, CompletionStatus status) {
+  ReceiveOutcome outcome;
+  outcome.status = status;
+  outcome.byte_count = rs.offset;
+  complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
+  refuse(rs, qp,
+         status == CompletionStatus::kLocalLengthError ? NakCode::kInvalidRequest
+                                                       : NakCode::kRemoteOperation);
+}
+
+void defer(RcResponder& rs, QueuePair& qp) {
+  rs.reply = Reply::kRnrNak;
+  rs.waiting_for_expected = true;
+  qp.count(obs::Counter::kRnrNaksSent);
+}
+
+/// Names the operation for one-shot keys: every queue pair counts its own.
+std::uint64_t name_operation(RcResponder& rs, const QueuePair& qp) {
+  return std::uint64_t{qp.qpn.value} << 32 | ++rs.operations;
+}
+
+tl::expected<memory::Place, memory::AccessError> check(const QueuePair& qp, RemoteKey key,
+                                                       std::uint64_t address, std::uint64_t length,
+                                                       Access need, std::uint64_t use) {
+  if (!qp.shared->serves_rdma || !has(qp.attributes.access, need)) {
+    return tl::unexpected(memory::AccessError::kNoRights);
+  }
+  return qp.shared->keys->check_remote(key, {qp.pd, qp.qpn, address, length, need, use});
+}
+
+/// The frame is taken: the next one is expected.
+void accept(RcResponder& rs, const QueuePair& qp, const wire::Packet& packet,
+            std::uint32_t psn_count, bool completes) {
+  rs.expected += psn_count;
+  rs.waiting_for_expected = false;
+  if (completes) {
+    rs.message = Message::kNone;
+    rs.offset = 0;
+    rs.msn = (rs.msn + 1) & kMask24;
+  }
+  // A NAK that did not go out yet is overtaken by the frame that it would have asked for.
+  if (packet.bth.ack_request || qp.attributes.ack_policy == AckPolicy::kEachFrame ||
+      rs.reply != Reply::kNone) {
+    rs.reply = Reply::kAck;
+  }
+}
+
+bool invalidate_for_peer(RcResponder& rs, QueuePair& qp, RemoteKey key) {
+  if (qp.shared->keys->invalidate(key, qp.pd, qp.qpn)) return true;
+  ReceiveOutcome outcome;
+  outcome.status = CompletionStatus::kRemoteInvalidRequest;
+  complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
+  refuse(rs, qp, NakCode::kRemoteAccess);
+  return false;
+}
+
+void on_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::OpcodeInfo& info = packet.info();
+  if (rs.receive == nullptr) {
+    rs.receive = take_receive(qp);
+    if (rs.receive == nullptr) return defer(rs, qp);
+    rs.message = Message::kSend;
+    rs.offset = 0;
+  }
+  const CompletionStatus status = scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
+  if (status != CompletionStatus::kSuccess) return refuse_receive(rs, qp, status);
+  const std::uint32_t received = rs.offset + static_cast<std::uint32_t>(packet.payload.size());
+  if (received < rs.offset || received > kMaxMessageBytes) {
+    return refuse_receive(rs, qp, CompletionStatus::kLocalLengthError);
+  }
+  rs.offset = received;
+  const bool completes = info.is_last_or_only();
+  if (completes) {
+    if (info.has_invalidate && !invalidate_for_peer(rs, qp, packet.invalidate_key)) return;
+    ReceiveOutcome outcome;
+    outcome.byte_count = rs.offset;
+    outcome.solicited = packet.bth.solicited;
+    outcome.has_immediate = info.has_immediate;
+    outcome.immediate = packet.immediate;
+    outcome.has_invalidate = info.has_invalidate;
+    outcome.invalidated_key = packet.invalidate_key;
+    outcome.source_qp = qp.attributes.remote_qpn;
+    complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
+  }
+  accept(rs, qp, packet, 1, completes);
+}
+
+/// The announced length binds the sender: a frame may neither exceed it nor end early.
+bool write_length_fits(const RcResponder& rs, const wire::Packet& packet) {
+  const std::uint64_t received = rs.offset + packet.payload.size();
+  return packet.info().is_last_or_only() ? received == rs.write_length
+                                         : received < rs.write_length;
+}
+
+/// Checks the whole range before any byte lands, then stores this frame's part.
+bool store_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  if (rs.write_length == 0) return true;  // nothing is touched: no key is asked for
+  memory::Flight::Scope flight;
+  flight.adopt(memory::Hold::kRemote);
+  if (rs.offset == 0 && !check(qp, rs.write_key, rs.write_address, rs.write_length,
+                               Access::kRemoteWrite, rs.write_use)) {
+    return false;
+  }
+  const auto place = check(qp, rs.write_key, rs.write_address + rs.offset, packet.payload.size(),
+                           Access::kRemoteWrite, rs.write_use);
+  if (!place) return false;
+  if (memory::store(*place, packet.payload) == memory::Fault::kNone) return true;
+  qp.count(obs::Counter::kVanishedMemory);
+  return false;
+}
+
+void on_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::OpcodeInfo& info = packet.info();
+  if (info.is_first_or_only()) {
+    if (packet.reth.length > kMaxMessageBytes) return refuse(rs, qp, NakCode::kInvalidRequest);
+    rs.write_address = packet.reth.address;
+    rs.write_key = packet.reth.key;
+    rs.write_length = packet.reth.length;
+    rs.write_use = name_operation(rs, qp);
+    rs.offset = 0;
+  }
+  if (!write_length_fits(rs, packet)) return refuse(rs, qp, NakCode::kInvalidRequest);
+  // A write with immediate takes a receive buffer with its last frame. Without one that frame is
+  // deferred before it touches key or memory: a deferred attempt must not use up a one-shot key.
+  queue::ReceiveWqe* notified = nullptr;
+  if (info.has_immediate) {
+    notified = take_receive(qp);
+    if (notified == nullptr) return defer(rs, qp);
+  }
+  if (!store_write(rs, qp, packet)) {
+    if (notified != nullptr) {
+      complete_receive(qp, notified, {.status = CompletionStatus::kFlushed});
+    }
+    return refuse(rs, qp, NakCode::kRemoteAccess);
+  }
+  rs.message = Message::kWrite;
+  rs.offset += static_cast<std::uint32_t>(packet.payload.size());
+  if (notified != nullptr) {
+    ReceiveOutcome outcome;
+    outcome.op = CompletionOp::kReceiveWriteImmediate;
+    outcome.byte_count = rs.write_length;
+    outcome.solicited = packet.bth.solicited;
+    outcome.has_immediate = true;
+    outcome.immediate = packet.immediate;
+    outcome.source_qp = qp.attributes.remote_qpn;
+    complete_receive(qp, notified, outcome);
+  }
+  accept(rs, qp, packet, 1, info.is_last_or_only());
+}
+
+// ---- reads and atomics ----------------------------------------------------------------------
+
+RcAnswer& answer_at(const RcResponder& rs, const QueuePair& qp, std::uint32_t i) {
+  return rs.answers[(rs.answers_first + i) % std::max<std::uint32_t>(
+                                                 1, qp.attributes.max_dest_rd_atomic)];
+}
+
+/// A slot for a new answer; the oldest one that is all sent makes room. nullptr: the peer has more
+/// outstanding than was agreed.
+RcAnswer* new_answer(RcResponder& rs, const QueuePair& qp) {
+  const std::uint32_t limit = qp.attributes.max_dest_rd_atomic;
+  if (limit == 0) return nullptr;
+  if (rs.answers_count == limit) {
+    if (answer_at(rs, qp, 0).pending) return nullptr;
+    rs.answers_first = static_cast<std::uint8_t>((rs.answers_first + 1) % limit);
+    --rs.answers_count;
+  }
+  RcAnswer& answer = answer_at(rs, qp, rs.answers_count++);
+  answer = {};
+  return &answer;
+}
+
+bool have_answer_ring(RcResponder& rs, const QueuePair& qp) {
+  const std::uint32_t limit = qp.attributes.max_dest_rd_atomic;
+  if (rs.answers == nullptr && limit > 0) rs.answers.reset(new (std::nothrow) RcAnswer[limit]);
+  return rs.answers != nullptr || limit == 0;
+}
+
+void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::Reth& reth = packet.reth;
+  if (reth.length > kMaxMessageBytes) return refuse(rs, qp, NakCode::kInvalidRequest);
+  const std::uint64_t use = name_operation(rs, qp);
+  if (reth.length > 0) {
+    memory::Flight::Scope flight;
+    flight.adopt(memory::Hold::kRemote);
+    if (!check(qp, reth.key, reth.address, reth.length, Access::kRemoteRead, use)) {
+      return refuse(rs, qp, NakCode::kRemoteAccess);
+    }
+  }
+  RcAnswer* answer = new_answer(rs, qp);
+  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
+  answer->kind = RcAnswer::Kind::kRead;
+  answer->pending = true;
+  answer->first_psn = packet.bth.psn;
+  answer->frames = frames_of(reth.length, bytes(qp.attributes.path_mtu));
+  answer->length = reth.length;
+  answer->key = reth.key;
+  answer->address = reth.address;
+  answer->use = use;
+  accept(rs, qp, packet, answer->frames, true);
+  answer->msn = rs.msn;
+  rs.reply = Reply::kNone;  // the answer acknowledges everything up to itself
+}
+
+void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::AtomicEth& eth = packet.atomic;
+  if (eth.address % 8 != 0) return refuse(rs, qp, NakCode::kInvalidRequest);
+  RcAnswer* answer = new_answer(rs, qp);
+  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
+  memory::Flight::Scope flight;
+  flight.adopt(memory::Hold::kRemote);
+  const auto place =
+      check(qp, eth.key, eth.address, 8, Access::kRemoteAtomic, name_operation(rs, qp));
+  if (!place) {
+    flight.clear();
+    --rs.answers_count;
+    return refuse(rs, qp, NakCode::kRemoteAccess);
+  }
+  const auto original = packet.info().operation == wire::Operation::kCompareSwap
+                            ? memory::compare_swap(*place, eth.compare, eth.swap_or_add)
+                            : memory::fetch_add(*place, eth.swap_or_add);
+  flight.clear();
+  if (!original) {
+    qp.count(obs::Counter::kVanishedMemory);
+    --rs.answers_count;
+    return refuse(rs, qp, NakCode::kRemoteAccess);
+  }
+  answer->kind = RcAnswer::Kind::kAtomic;
+  answer->pending = true;
+  answer->first_psn = packet.bth.psn;
+  answer->frames = 1;
+  answer->result = *original;
+  accept(rs, qp, packet, 1, true);
+  answer->msn = rs.msn;
+  rs.reply = Reply::kNone;
+}
+
+// ---- out of order ---------------------------------------------------------------------------
+
+/// A frame that came before: sends and writes are acknowledged again, reads are answered again,
+/// atomics get the result that they got the first time. Nothing is executed or completed twice.
+void on_duplicate(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  qp.count(obs::Counter::kDuplicates);
+  const wire::Operation operation = packet.info().operation;
+  if (operation == wire::Operation::kSend || operation == wire::Operation::kWrite) {
+    if (rs.reply == Reply::kNone) rs.reply = Reply::kAck;
+    return;
+  }
+  for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
+    RcAnswer& answer = answer_at(rs, qp, i);
+    const std::uint32_t at = packet.bth.psn.distance_from(answer.first_psn);
+    if (at >= answer.frames) continue;
+    if (operation != wire::Operation::kReadRequest) {
+      answer.pending = answer.pending || answer.kind == RcAnswer::Kind::kAtomic;
+      return;
+    }
+    const std::uint64_t skipped = std::uint64_t{at} * bytes(qp.attributes.path_mtu);
+    const bool same = answer.kind == RcAnswer::Kind::kRead && packet.reth.key == answer.key &&
+                      packet.reth.address == answer.address + skipped &&
+                      packet.reth.length <= answer.length - skipped;
+    if (!same) return;  // not a copy of what was asked: nobody is owed an answer
+    answer.next_frame = answer.pending ? std::min(answer.next_frame, at) : at;
+    answer.pending = true;
+    return;
+  }
+}
+
+/// Is this the operation and place in the message that must come now?
+bool in_sequence(const RcResponder& rs, const wire::OpcodeInfo& info) {
+  const bool starts = info.is_first_or_only();
+  switch (rs.message) {
+    case Message::kNone: return starts;
+    case Message::kSend: return !starts && info.operation == wire::Operation::kSend;
+    case Message::kWrite: return !starts && info.operation == wire::Operation::kWrite;
+  }
+  return false;
+}
+
+// ---- answers --------------------------------------------------------------------------------
+
+/// Never 0, which stands for answers that touch no remote memory.
+std::uint32_t source_of(const RcAnswer& answer) {
+  return answer.kind == RcAnswer::Kind::kRead ? answer.first_psn.value() + 1 : 0;
+}
+
+bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFrame& frame) {
+  const std::uint32_t mtu = bytes(qp.attributes.path_mtu);
+  const std::uint32_t offset = answer.next_frame * mtu;
+  const std::uint32_t n = std::min(mtu, answer.length - offset);
+  const bool last = answer.next_frame + 1 == answer.frames;
+  begin_frame(qp, answer.first_psn + answer.next_frame, frame);
+  frame.headers.bth.opcode =
+      wire::make_opcode(wire::Service::kRc, wire::Operation::kReadResponse,
+                        position_of(answer.next_frame == 0, last), false, false);
+  frame.headers.aeth = wire::Aeth::ack(answer.msn);
+  frame.source = source_of(answer);
+  if (n > 0) {
+    // Checked again for every frame: the key may have been taken back in the meantime.
+    const auto place =
+        check(qp, answer.key, answer.address + offset, n, Access::kRemoteRead, answer.use);
+    if (!place || !add_place(frame, *place, n)) {
+      frame.release();
+      memory::Flight::clear(memory::Hold::kRemote);
+      answer.pending = false;
+      rs.expected = answer.first_psn + answer.next_frame;  // the NAK names the failed frame
+      refuse(rs, qp, NakCode::kRemoteAccess);
+      return false;
+    }
+  }
+  frame.finish();
+  ++answer.next_frame;
+  if (last) {
+    answer.pending = false;
+    answer.next_frame = 0;
+  }
+  return true;
+}
+
+void build_atomic_response(const QueuePair& qp, RcAnswer& answer, OutFrame& frame) {
+  begin_frame(qp, answer.first_psn, frame);
+  frame.headers.bth.opcode = wire::Opcode::kRcAtomicAcknowledge;
+  frame.headers.aeth = wire::Aeth::ack(answer.msn);
+  frame.headers.atomic_ack.original = answer.result;
+  answer.pending = false;
+}
+
+void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
+  const bool ack = rs.reply == Reply::kAck;
+  begin_frame(qp, ack ? rs.expected - 1 : rs.expected, frame);
+  frame.headers.bth.opcode = wire::Opcode::kRcAcknowledge;
+  switch (rs.reply) {
+    case Reply::kRnrNak:
+      frame.headers.aeth = wire::Aeth::rnr_nak(rs.msn, qp.attributes.min_rnr_timer);
+      break;
+    case Reply::kSequenceNak:
+      frame.headers.aeth = wire::Aeth::nak(rs.msn, NakCode::kPsnSequence);
+      qp.count(obs::Counter::kNaksSent);
+      break;
+    case Reply::kFatalNak:
+      frame.headers.aeth = wire::Aeth::nak(rs.msn, rs.fatal_code);
+      qp.count(obs::Counter::kNaksSent);
+      break;
+    case Reply::kNone:
+    case Reply::kAck: frame.headers.aeth = wire::Aeth::ack(rs.msn); break;
+  }
+  rs.reply = Reply::kNone;
+}
+
+}  // namespace
+
+void start(RcResponder& rs, const QueuePair& qp) {
+  rs = {};
+  rs.expected = qp.attributes.receive_psn;
+}
+
+void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
+  const std::int32_t ahead = packet.bth.psn.compare(rs.expected);
+  if (ahead < 0) return on_duplicate(rs, qp, packet);
+  if (ahead > 0) {
+    qp.count(obs::Counter::kSequenceGaps);
+    if (!rs.waiting_for_expected) {
+      rs.waiting_for_expected = true;
+      rs.reply = Reply::kSequenceNak;
+    }
+    return;
+  }
+  const wire::OpcodeInfo& info = packet.info();
+  if (!in_sequence(rs, info) || (info.has_payload && !payload_fits(info.position,
+                                                                   packet.payload.size(),
+                                                                   bytes(qp.attributes.path_mtu)))) {
+    return refuse(rs, qp, NakCode::kInvalidRequest);
+  }
+  if (!rs.heard_from_peer) {
+    rs.heard_from_peer = true;
+    if (qp.state.load(std::memory_order_relaxed) == QpState::kReadyToReceive) {
+      qp.shared->events->on_event(qp, queue::QpEvent::kCommEstablished);
+    }
+  }
+  switch (info.operation) {
+    case wire::Operation::kSend: return on_send(rs, qp, packet);
+    case wire::Operation::kWrite: return on_write(rs, qp, packet);
+    case wire::Operation::kReadRequest:
+      if (have_answer_ring(rs, qp)) on_read(rs, qp, packet);
+      return;  // without memory for the ring the frame counts as lost: the peer asks again
+    case wire::Operation::kCompareSwap:
+    case wire::Operation::kFetchAdd:
+      if (have_answer_ring(rs, qp)) on_atomic(rs, qp, packet);
+      return;
+    default: return refuse(rs, qp, NakCode::kInvalidRequest);
+  }
+}
+
+bool next_answer(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
+  for (std::uint32_t i = 0; i < rs.answers_count && qp.can_receive(); ++i) {
+    RcAnswer& answer = answer_at(rs, qp, i);
+    if (!answer.pending) continue;
+    if (answer.kind == RcAnswer::Kind::kAtomic) {
+      build_atomic_response(qp, answer, frame);
+      return true;
+    }
+    if (next_read_response(rs, qp, answer, frame)) return true;
+    break;
+  }
+  if (rs.reply == Reply::kNone) return false;
+  build_acknowledge(rs, qp, frame);
+  return true;
+}
+
+std::uint32_t next_answer_source(const RcResponder& rs, const QueuePair& qp) {
+  for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
+    const RcAnswer& answer = answer_at(rs, qp, i);
+    if (answer.pending) return source_of(answer);
+  }
+  return 0;
+}
+
+void stop(RcResponder& rs, QueuePair& qp) {
+  if (rs.receive != nullptr) {
+    complete_receive(qp, std::exchange(rs.receive, nullptr),
+                     {.status = CompletionStatus::kFlushed});
+  }
+  rs.message = Message::kNone;
+}
+
+}  // namespace weft::transport

@@ -1,0 +1,190 @@
+#include "transport/uc.h"
+
+#include <utility>
+
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "transport/gather.h"
+#include "transport/local_work.h"
+#include "transport/message.h"
+
+namespace weft::transport {
+namespace {
+
+using queue::QueuePair;
+using Message = UcResponder::Message;
+
+/// The rest of this message is not wanted. A receive buffer that was taken serves the next one.
+void drop_message(UcResponder& rs, QueuePair& qp) {
+  rs.message = Message::kDropping;
+  rs.offset = 0;
+  qp.count(obs::Counter::kDroppedMessages);
+}
+
+/// False: this frame belongs to a message that is, or now becomes, dropped.
+bool follow_sequence(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::OpcodeInfo& info = packet.info();
+  const bool lost = packet.bth.psn != rs.expected;
+  rs.expected = packet.bth.psn + 1;  // the peer's number rules: nothing is sent again
+  if (lost) qp.count(obs::Counter::kSequenceGaps);
+  if (lost && (rs.message == Message::kSend || rs.message == Message::kWrite)) {
+    drop_message(rs, qp);
+  }
+  if (info.is_first_or_only()) {
+    if (rs.message == Message::kSend || rs.message == Message::kWrite) drop_message(rs, qp);
+    rs.message = Message::kNone;
+    return true;
+  }
+  if (rs.message == Message::kNone) drop_message(rs, qp);
+  const Message wanted =
+      info.operation == wire::Operation::kSend ? Message::kSend : Message::kWrite;
+  if (rs.message != Message::kDropping && rs.message != wanted) drop_message(rs, qp);
+  return rs.message != Message::kDropping;
+}
+
+void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::OpcodeInfo& info = packet.info();
+  if (info.is_first_or_only()) {
+    if (rs.receive == nullptr) rs.receive = take_receive(qp);
+    if (rs.receive == nullptr) return drop_message(rs, qp);
+    rs.message = Message::kSend;
+    rs.offset = 0;
+  }
+  const CompletionStatus status = scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
+  if (status != CompletionStatus::kSuccess) {
+    drop_message(rs, qp);
+    complete_receive(qp, std::exchange(rs.receive, nullptr), {.status = status});
+    return;
+  }
+  rs.offset += static_cast<std::uint32_t>(packet.payload.size());
+  if (!info.is_last_or_only()) return;
+  ReceiveOutcome outcome;
+  outcome.byte_count = rs.offset;
+  outcome.solicited = packet.bth.solicited;
+  outcome.has_immediate = info.has_immediate;
+  outcome.immediate = packet.immediate;
+  outcome.source_qp = qp.attributes.remote_qpn;
+  complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
+  rs.message = Message::kNone;
+}
+
+bool store_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  if (rs.write_length == 0) return true;
+  if (!qp.shared->serves_rdma || !has(qp.attributes.access, Access::kRemoteWrite)) return false;
+  const std::uint64_t use = std::uint64_t{qp.qpn.value} << 32 | rs.operations;
+  memory::KeyTable& keys = *qp.shared->keys;
+  memory::Flight::Scope flight;
+  flight.adopt(memory::Hold::kRemote);
+  if (rs.offset == 0 &&
+      !keys.check_remote(rs.write_key, {qp.pd, qp.qpn, rs.write_address, rs.write_length,
+                                        Access::kRemoteWrite, use})) {
+    return false;
+  }
+  const auto place =
+      keys.check_remote(rs.write_key, {qp.pd, qp.qpn, rs.write_address + rs.offset,
+                                       packet.payload.size(), Access::kRemoteWrite, use});
+  return place && memory::store(*place, packet.payload) == memory::Fault::kNone;
+}
+
+void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::OpcodeInfo& info = packet.info();
+  if (info.is_first_or_only()) {
+    if (packet.reth.length > kMaxMessageBytes) return drop_message(rs, qp);
+    rs.message = Message::kWrite;
+    rs.offset = 0;
+    rs.write_address = packet.reth.address;
+    rs.write_key = packet.reth.key;
+    rs.write_length = packet.reth.length;
+    ++rs.operations;
+  }
+  const std::uint64_t received = std::uint64_t{rs.offset} + packet.payload.size();
+  const bool last = info.is_last_or_only();
+  if (last ? received != rs.write_length : received >= rs.write_length) {
+    return drop_message(rs, qp);
+  }
+  if (!store_write(rs, qp, packet)) {
+    qp.count(obs::Counter::kRefusedAccesses);
+    return drop_message(rs, qp);
+  }
+  rs.offset = static_cast<std::uint32_t>(received);
+  if (!last) return;
+  rs.message = Message::kNone;
+  if (!info.has_immediate) return;
+  queue::ReceiveWqe* wqe =
+      rs.receive != nullptr ? std::exchange(rs.receive, nullptr) : take_receive(qp);
+  if (wqe == nullptr) return qp.count(obs::Counter::kDroppedMessages);
+  ReceiveOutcome outcome;
+  outcome.op = CompletionOp::kReceiveWriteImmediate;
+  outcome.byte_count = rs.write_length;
+  outcome.solicited = packet.bth.solicited;
+  outcome.has_immediate = true;
+  outcome.immediate = packet.immediate;
+  outcome.source_qp = qp.attributes.remote_qpn;
+  complete_receive(qp, wqe, outcome);
+}
+
+}  // namespace
+
+void start(UcRequester& rq, const QueuePair& qp) {
+  rq = {};
+  rq.next_new = qp.attributes.send_psn;
+  rq.cursor = qp.sq.head();
+}
+
+bool next_request(UcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+  while (may_transmit(qp, rq.cursor, now, rq.delay_until)) {
+    queue::SendWqe& wqe = qp.sq.at(rq.cursor);
+    wqe.started = true;
+    bool last = false;
+    const CompletionStatus status = build_message_frame(qp, wqe, wire::Service::kUc, rq.offset,
+                                                        rq.next_new, frame, &last);
+    if (status != CompletionStatus::kSuccess) {
+      wqe.finished = true;  // fails when everything before it is out
+      wqe.status = status;
+      if (rq.cursor == qp.sq.head()) stop_send_queue(qp, status);
+      return false;
+    }
+    ++rq.next_new;
+    rq.offset = last ? 0 : rq.offset + frame.payload_bytes();
+    if (last) ++rq.cursor;
+    return true;
+  }
+  return false;
+}
+
+void on_sent(UcRequester& rq, QueuePair& qp) { retire_sent(qp, rq.cursor); }
+
+void stop(UcRequester& rq, QueuePair& qp) {
+  rq.cursor = qp.sq.tail();
+  rq.offset = 0;
+  rq.delay_until = kNever;
+}
+
+void start(UcResponder& rs, const QueuePair& qp) {
+  rs = {};
+  rs.expected = qp.attributes.receive_psn;
+}
+
+void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
+  if (!follow_sequence(rs, qp, packet)) return;
+  if (!payload_fits(packet.info().position, packet.payload.size(),
+                    bytes(qp.attributes.path_mtu))) {
+    return drop_message(rs, qp);
+  }
+  if (packet.info().operation == wire::Operation::kSend) {
+    on_send(rs, qp, packet);
+  } else {
+    on_write(rs, qp, packet);
+  }
+}
+
+void stop(UcResponder& rs, QueuePair& qp) {
+  if (rs.receive != nullptr) {
+    complete_receive(qp, std::exchange(rs.receive, nullptr),
+                     {.status = CompletionStatus::kFlushed});
+  }
+  rs.message = Message::kNone;
+}
+
+}  // namespace weft::transport

@@ -1,0 +1,33 @@
+// The unreliable datagram: one frame is one message, to any queue pair, guarded by a Q_Key. The
+// receive buffer begins with 40 bytes for the global header. Requester under the queue pair's
+// send_lock, responder under its recv_lock.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "queue/queue_pair.h"
+#include "transport/frame.h"
+#include "wire/packet.h"
+
+namespace weft::transport {
+
+inline constexpr std::size_t kGrhBytes = 40;
+using Grh = std::array<std::byte, kGrhBytes>;
+
+struct UdRequester {
+  Psn next_new;
+  std::uint32_t cursor = 0;  ///< next element to send: send queue index
+  Nanoseconds delay_until = kNever;
+};
+
+void start(UdRequester& rq, const queue::QueuePair& qp);
+bool next_request(UdRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+/// The port took every frame that was built: their elements complete.
+void on_sent(UdRequester& rq, queue::QueuePair& qp);
+void stop(UdRequester& rq, queue::QueuePair& qp);
+
+/// `grh`: the network header of the frame, in the form that the receive buffer shows.
+void on_datagram(queue::QueuePair& qp, const wire::Packet& packet, const Grh& grh);
+
+}  // namespace weft::transport

@@ -1,0 +1,84 @@
+#include "memory/host_vmm.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/memory/pages.h"
+
+namespace weft::memory {
+namespace {
+
+using test::page_bytes;
+using test::Pages;
+
+TEST(HostVmm, takes_addresses_for_pointers) {
+  HostVmm vmm;
+  EXPECT_TRUE(vmm.identity());
+  int value = 0;
+  const auto view = vmm.map(reinterpret_cast<std::uint64_t>(&value), 4, Intent::kWrite);
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->data, reinterpret_cast<std::byte*>(&value));
+  EXPECT_EQ(view->size, 4U);
+}
+
+TEST(HostVmm, passes_memory_that_the_process_may_touch) {
+  HostVmm vmm;
+  const Pages small(3), large(100);
+  EXPECT_EQ(vmm.check(small.address(), small.size(), Intent::kWrite), Fault::kNone);
+  EXPECT_EQ(vmm.check(small.address() + 17, 1, Intent::kWrite), Fault::kNone);
+  EXPECT_EQ(vmm.check(large.address() + 1, large.size() - 2, Intent::kWrite), Fault::kNone);
+}
+
+TEST(HostVmm, refuses_a_hole_anywhere_in_the_range) {
+  // B4.1, B4.7: only memory that the process may touch itself.
+  HostVmm vmm;
+  for (const std::size_t count : {5U, 100U}) {
+    for (const std::size_t hole : {std::size_t{0}, count / 2, count - 1}) {
+      const Pages pages(count);
+      pages.unmap(hole);
+      EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kRead), Fault::kUnmapped)
+          << hole << " of " << count;
+    }
+  }
+}
+
+TEST(HostVmm, refuses_to_write_where_the_process_may_only_read) {
+  HostVmm vmm;
+  for (const std::size_t count : {5U, 100U}) {
+    for (const std::size_t where : {std::size_t{0}, count - 1}) {
+      const Pages pages(count);
+      pages.protect(where, PROT_READ);
+      EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kWrite), Fault::kProtection);
+      EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kRead), Fault::kNone);
+      pages.protect(where, PROT_NONE);
+      EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kRead), Fault::kProtection);
+    }
+  }
+}
+
+TEST(HostVmm, refuses_ranges_that_are_empty_wrap_or_start_at_null) {
+  HostVmm vmm;
+  const Pages pages(1);
+  EXPECT_EQ(vmm.check(pages.address(), 0, Intent::kRead), Fault::kUnmapped);
+  EXPECT_EQ(vmm.check(0, 16, Intent::kRead), Fault::kUnmapped);
+  EXPECT_EQ(vmm.check(pages.address(), ~std::size_t{0}, Intent::kRead), Fault::kUnmapped);
+  EXPECT_EQ(vmm.check(~std::uint64_t{0} - 3, 4, Intent::kRead), Fault::kUnmapped);
+}
+
+TEST(HostVmm, refuses_the_part_of_a_file_that_was_cut_off) {
+  HostVmm vmm;
+  const test::TruncatedFile file;
+  const auto& pages = file.pages();
+  EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kRead), Fault::kUnmapped);
+  EXPECT_EQ(vmm.check(pages.address(), pages.size() / 2, Intent::kWrite), Fault::kNone);
+}
+
+TEST(HostVmm, leaves_the_bytes_as_they_are) {
+  HostVmm vmm;
+  const Pages pages(3);
+  test::fill_pattern({pages.data(), pages.size()});
+  EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kWrite), Fault::kNone);
+  for (std::size_t i = 0; i < pages.size(); ++i) ASSERT_EQ(pages.data()[i], test::pattern(i));
+}
+
+}  // namespace
+}  // namespace weft::memory

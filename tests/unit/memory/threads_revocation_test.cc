@@ -1,0 +1,181 @@
+// Revocation under fire: while threads write through remote keys, the owner deregisters, rebinds or
+// invalidates and uses the memory for itself at once. Not one byte may land there afterwards.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "memory/copy.h"
+#include "unit/memory/key_fixture.h"
+
+namespace weft::memory {
+namespace {
+
+constexpr std::size_t kBytes = 64 * 1024;
+constexpr std::byte kOwner{0x5A}, kPeer{0xC3};
+
+class ThreadsRevocation : public test::Keys {
+ protected:
+  struct Target {
+    std::uint32_t rkey;
+    std::uint32_t offset_pages;
+  };
+
+  ThreadsRevocation() : memory(2 * kBytes / test::page_bytes()) {}
+
+  // What a peer does: check, copy, let go; again and again, with the newest key and with old ones.
+  void write_until_stopped() {
+    std::vector<std::byte> source(kBytes, kPeer);
+    std::size_t n = 1;
+    std::uint64_t round = 0;
+    Target old{};
+    while (!stop.load(std::memory_order_relaxed)) {
+      const Target now = target.load(std::memory_order_acquire);
+      const Target used = ++round % 16 == 0 ? old : now;
+      old = now;
+      const std::uint64_t address = memory.address() + used.offset_pages * test::page_bytes();
+      n = n >= kBytes ? 1 : n * 2;
+      Flight::Scope scope;
+      const auto place = table.check_remote(RemoteKey(used.rkey), write_of(address, n));
+      scope.adopt(Hold::kRemote);
+      if (!place) continue;
+      if (store(*place, std::span(source).first(n)) != Fault::kNone) abort();
+      scope.clear();
+      landed.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+
+  // Runs `cycle` while peers write. It grants, lets them write, revokes, and says what it revoked.
+  void run(const std::function<std::span<std::byte>()>& cycle) {
+    std::vector<std::thread> peers;
+    for (int i = 0; i < 3; ++i) peers.emplace_back([this] { write_until_stopped(); });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+    std::size_t spoiled = 0, cycles = 0;
+    while (std::chrono::steady_clock::now() < end) {
+      const std::span<std::byte> bytes = cycle();
+      std::memset(bytes.data(), static_cast<int>(kOwner), bytes.size());
+      for (int i = 0; i < 3; ++i) std::this_thread::yield();
+      std::size_t foreign = 0;
+      for (const std::byte b : bytes) foreign += b != kOwner ? 1 : 0;
+      spoiled += foreign > 0 ? 1 : 0;
+      ++cycles;
+    }
+    stop = true;
+    for (auto& peer : peers) peer.join();
+    EXPECT_EQ(spoiled, 0U) << "of " << cycles << " revocations";
+    EXPECT_GT(cycles, 20U);
+    EXPECT_GE(landed.load(), cycles);
+  }
+
+  // Peers have written through the newest key at least once, so some are in the middle of it.
+  void grant(RemoteKey rkey, std::uint32_t offset_pages) {
+    const std::uint64_t before = landed.load(std::memory_order_relaxed);
+    target.store({rkey.value, offset_pages}, std::memory_order_release);
+    while (landed.load(std::memory_order_relaxed) == before) std::this_thread::yield();
+  }
+
+  RegionKeys register_memory() {
+    auto whole = spec();
+    whole.address = memory.address();
+    whole.length = memory.size();
+    return *table.register_region(whole);
+  }
+  std::span<std::byte> half(std::uint32_t i) { return {memory.data() + i * kBytes, kBytes}; }
+  std::uint32_t half_pages(std::uint32_t i) {
+    return static_cast<std::uint32_t>(i * kBytes / test::page_bytes());
+  }
+
+  test::Pages memory;
+  std::atomic<Target> target{Target{0, 0}};
+  std::atomic<std::uint64_t> landed{0};
+  std::atomic<bool> stop{false};
+};
+
+TEST_F(ThreadsRevocation, no_byte_lands_after_deregistration_returned) {
+  // B4.9: a key is served while it is live, and no longer.
+  run([&] {
+    const auto keys = register_memory();
+    grant(keys.rkey, 0);
+    EXPECT_TRUE(table.deregister_region(keys.lkey));
+    return half(0);
+  });
+}
+
+TEST_F(ThreadsRevocation, no_byte_lands_in_the_old_range_after_a_rebind_returned) {
+  // B4.8: a key protects one region at a time.
+  const auto keys = register_memory();
+  auto window = *table.allocate_window(kPd, WindowType::kType1);
+  std::uint32_t side = 0;
+  const auto bind_side = [&] {
+    const auto at = memory.address() + side * kBytes;
+    window = *table.bind(bind_of(window, keys.lkey, at, kBytes, Access::kRemoteWrite));
+  };
+  bind_side();
+  run([&] {
+    grant(window, half_pages(side));
+    side ^= 1;
+    bind_side();
+    return half(side ^ 1);
+  });
+}
+
+TEST_F(ThreadsRevocation, no_byte_lands_after_an_invalidation_returned) {
+  const auto keys = register_memory();
+  auto window = *table.allocate_window(kPd, WindowType::kType2);
+  std::uint8_t tag = 0;
+  run([&] {
+    window = *table.bind(
+        bind_of(window, keys.lkey, memory.address(), kBytes, Access::kRemoteWrite, ++tag));
+    grant(window, 0);
+    EXPECT_TRUE(table.invalidate(window, kPd, kQpn));
+    return half(0);
+  });
+}
+
+TEST_F(ThreadsRevocation, a_one_shot_key_has_one_winner) {
+  // B4.10
+  for (int round = 0; round < 200; ++round) {
+    const auto keys = region(test::kEverything | Access::kOneShot);
+    std::atomic<int> winners{0}, ready{0};
+    std::vector<std::thread> peers;
+    for (std::uint64_t use = 1; use <= 3; ++use) {
+      peers.emplace_back([&, use] {
+        ++ready;
+        while (ready.load() < 3) std::this_thread::yield();
+        for (int i = 0; i < 2; ++i) {
+          if (remote(keys.rkey, write_of(pages.address(), 8, use))) ++winners;
+        }
+      });
+    }
+    for (auto& peer : peers) peer.join();
+    ASSERT_EQ(winners, 2) << "one use, with its retransmission";
+    ASSERT_TRUE(table.deregister_region(keys.lkey));
+  }
+}
+
+TEST_F(ThreadsRevocation, mutations_from_many_threads_keep_the_table_whole) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        const auto keys = *table.register_region(spec());
+        auto window = *table.allocate_window(kPd, WindowType::kType1);
+        window = *table.bind(bind_of(window, keys.lkey, pages.address(), 64));
+        if (!remote(window, write_of(pages.address(), 64))) abort();
+        if (table.deregister_region(keys.lkey)) abort();
+        if (!table.deallocate_window(window)) abort();
+        if (!table.deregister_region(keys.lkey)) abort();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(table.live_regions(), 0U);
+  EXPECT_EQ(table.live_windows(), 0U);
+}
+
+}  // namespace
+}  // namespace weft::memory
