@@ -10,7 +10,11 @@
 
 namespace weft {
 
-enum class Service : std::uint8_t { kReliableConnection, kUnreliableConnection, kUnreliableDatagram };
+enum class Service : std::uint8_t {
+  kReliableConnection,
+  kUnreliableConnection,
+  kUnreliableDatagram
+};
 std::string_view to_string(Service service);
 
 enum class QpState : std::uint8_t {

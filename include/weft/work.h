@@ -82,15 +82,15 @@ struct SendRequest {
   SendFlags flags = SendFlags::kSignaled;
   std::span<const Sge> sges{};
   std::uint32_t immediate = 0;
-  RemoteKey invalidate_key{};    ///< kSendInvalidate, kLocalInvalidate
-  RemoteAddress remote{};        ///< write, read, atomics
-  std::uint64_t compare = 0;     ///< kCompareSwap
-  std::uint64_t operand = 0;     ///< kCompareSwap: the new value; kFetchAdd: what is added
-  WindowBinding bind{};          ///< kBind
-  Nanoseconds delay_ns = 0;      ///< kDelay
-  AddressVector destination{};   ///< datagrams
-  Qpn destination_qpn{};         ///< datagrams
-  QKey destination_qkey{};       ///< datagrams
+  RemoteKey invalidate_key{};   ///< kSendInvalidate, kLocalInvalidate
+  RemoteAddress remote{};       ///< write, read, atomics
+  std::uint64_t compare = 0;    ///< kCompareSwap
+  std::uint64_t operand = 0;    ///< kCompareSwap: the new value; kFetchAdd: what is added
+  WindowBinding bind{};         ///< kBind
+  Nanoseconds delay_ns = 0;     ///< kDelay
+  AddressVector destination{};  ///< datagrams
+  Qpn destination_qpn{};        ///< datagrams
+  QKey destination_qkey{};      ///< datagrams
 };
 
 struct ReceiveRequest {

@@ -65,9 +65,8 @@ wire::Icrc start_icrc(const Flow& flow, std::size_t transport_bytes) {
   if (flow.is_ipv4()) {
     ipv4_header(flow, transport_bytes).emit(bytes);
     udp_header(flow, transport_bytes).emit(std::span(bytes).subspan(wire::Ipv4::kSize));
-    return wire::Icrc::over_ipv4(
-        std::span(bytes).first<wire::Ipv4::kSize>(),
-        std::span(bytes).subspan<wire::Ipv4::kSize, wire::Udp::kSize>());
+    return wire::Icrc::over_ipv4(std::span(bytes).first<wire::Ipv4::kSize>(),
+                                 std::span(bytes).subspan<wire::Ipv4::kSize, wire::Udp::kSize>());
   }
   ipv6_header(flow, transport_bytes).emit(bytes);
   udp_header(flow, transport_bytes).emit(std::span(bytes).subspan(wire::Ipv6::kSize));

@@ -66,8 +66,8 @@ class DirectPath final : public queue::Path {
     not_before_ = 0;
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
     if (receive_ != nullptr) {
-      complete_receive(qp, std::exchange(receive_, nullptr),
-                       {.status = CompletionStatus::kFlushed});
+      transport::complete_receive(qp, std::exchange(receive_, nullptr),
+                                  {.status = CompletionStatus::kFlushed});
     }
   }
 
@@ -80,17 +80,22 @@ class DirectPath final : public queue::Path {
       not_before_ = 0;
     }
     switch (wqe.op) {
-      case SendOp::kWrite: return write(qp, wqe, budget);
-      case SendOp::kRead: return read(qp, wqe, budget);
+      case SendOp::kWrite:
+        return write(qp, wqe, budget);
+      case SendOp::kRead:
+        return read(qp, wqe, budget);
       case SendOp::kSend:
       case SendOp::kSendImmediate:
       case SendOp::kSendInvalidate:
         return qp.service == Service::kUnreliableDatagram ? datagram(qp, wqe)
                                                           : send(qp, wqe, budget);
-      case SendOp::kWriteImmediate: return write(qp, wqe, budget);
+      case SendOp::kWriteImmediate:
+        return write(qp, wqe, budget);
       case SendOp::kCompareSwap:
-      case SendOp::kFetchAdd: return atomic(qp, wqe);
-      case SendOp::kDelay: return delay(qp, wqe);
+      case SendOp::kFetchAdd:
+        return atomic(qp, wqe);
+      case SendOp::kDelay:
+        return delay(qp, wqe);
       case SendOp::kBind:
       case SendOp::kLocalInvalidate: {
         const CompletionStatus status = transport::run_local(qp, wqe);
@@ -211,8 +216,8 @@ class DirectPath final : public queue::Path {
     return std::uint64_t{qp.qpn.value} << 32 | operations_;
   }
 
-  /// The peer's memory for bytes [offset_, offset_ + n) of the element. At its start the whole range
-  /// is checked, so that a request that does not fit touches nothing.
+  /// The peer's memory for bytes [offset_, offset_ + n) of the element. At its start the whole
+  /// range is checked, so that a request that does not fit touches nothing.
   tl::expected<memory::Place, memory::AccessError> remote_place(QueuePair& qp, const SendWqe& wqe,
                                                                 QueuePair& peer, std::uint64_t n,
                                                                 Access need) {
@@ -221,8 +226,7 @@ class DirectPath final : public queue::Path {
     }
     memory::KeyTable& keys = *peer.shared->keys;
     const RemoteAddress& remote = wqe.rdma.remote;
-    memory::RemoteAccess access{peer.pd,   peer.qpn, remote.address + offset_,
-                                n,         need,     use(qp)};
+    memory::RemoteAccess access{peer.pd, peer.qpn, remote.address + offset_, n, need, use(qp)};
     if (offset_ == 0 && n < wqe.length) {
       access.length = wqe.length;
       if (const auto whole = keys.check_remote(remote.key, access); !whole) return whole;
@@ -269,7 +273,7 @@ class DirectPath final : public queue::Path {
     outcome.has_immediate = true;
     outcome.immediate = wqe.immediate;
     outcome.source_qp = qp.qpn;
-    complete_receive(peer, receive, outcome);
+    transport::complete_receive(peer, receive, outcome);
     return done(qp, wqe);
   }
 
@@ -308,8 +312,7 @@ class DirectPath final : public queue::Path {
     const CompletionStatus status = queue::for_each_part(
         wqe.sge_list(), 0, 8,
         [&](const Sge& sge, std::uint64_t offset, std::uint64_t part, std::uint64_t before) {
-          const auto to =
-              check_part(qp, sge, offset, part, memory::Intent::kWrite, Hold::kLocal);
+          const auto to = check_part(qp, sge, offset, part, memory::Intent::kWrite, Hold::kLocal);
           return to && memory::store(*to, bytes.subspan(before, part)) == memory::Fault::kNone
                      ? CompletionStatus::kSuccess
                      : CompletionStatus::kLocalProtectionError;
@@ -336,7 +339,8 @@ class DirectPath final : public queue::Path {
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     const Delivery delivery = copy_message(qp, wqe, *peer, *inbound, offset_, n, 0);
     if (delivery.receiver != CompletionStatus::kSuccess) {
-      complete_receive(*peer, std::exchange(inbound, nullptr), {.status = delivery.receiver});
+      transport::complete_receive(*peer, std::exchange(inbound, nullptr),
+                                  {.status = delivery.receiver});
       return refuse(qp, wqe, *peer, delivery.sender);
     }
     if (delivery.sender != CompletionStatus::kSuccess) return fail(qp, delivery.sender);
@@ -357,14 +361,14 @@ class DirectPath final : public queue::Path {
     } else if (wqe.op == SendOp::kSendInvalidate) {
       const RemoteKey key(wqe.immediate);
       if (!peer.shared->keys->invalidate(key, peer.pd, peer.qpn)) {
-        complete_receive(peer, std::exchange(inbound, nullptr),
-                         {.status = CompletionStatus::kRemoteInvalidRequest});
+        transport::complete_receive(peer, std::exchange(inbound, nullptr),
+                                    {.status = CompletionStatus::kRemoteInvalidRequest});
         return refuse(qp, wqe, peer, CompletionStatus::kRemoteAccessError);
       }
       outcome.has_invalidate = true;
       outcome.invalidated_key = key;
     }
-    complete_receive(peer, std::exchange(inbound, nullptr), outcome);
+    transport::complete_receive(peer, std::exchange(inbound, nullptr), outcome);
     return done(qp, wqe);
   }
 
@@ -386,8 +390,7 @@ class DirectPath final : public queue::Path {
     Delivery delivery;
     delivery.receiver = deliver_grh(qp, wqe, *peer, *receive);
     if (delivery.receiver == CompletionStatus::kSuccess) {
-      delivery =
-          copy_message(qp, wqe, *peer, *receive, 0, wqe.length, transport::kGrhBytes);
+      delivery = copy_message(qp, wqe, *peer, *receive, 0, wqe.length, transport::kGrhBytes);
     }
     ReceiveOutcome outcome;
     outcome.status = delivery.receiver;
@@ -401,10 +404,10 @@ class DirectPath final : public queue::Path {
         delivery.sender != CompletionStatus::kSuccess) {
       // Our own gather list failed: nothing was sent, the buffer goes back unfilled.
       outcome.status = CompletionStatus::kFlushed;
-      complete_receive(*peer, receive, outcome);
+      transport::complete_receive(*peer, receive, outcome);
       return fail(qp, delivery.sender);
     }
-    complete_receive(*peer, receive, outcome);
+    transport::complete_receive(*peer, receive, outcome);
     return done(qp, wqe);
   }
 
@@ -461,8 +464,8 @@ class DirectPath final : public queue::Path {
   const bool reliable_;
   bool started_ = false;  ///< the front element has its name, or its delay runs
   bool told_drained_ = false;
-  Nanoseconds waiting_since_ = 0;  ///< for a peer that is not there
-  Nanoseconds not_before_ = 0;     ///< RNR pause, delay, or the next look for the peer
+  Nanoseconds waiting_since_ = 0;         ///< for a peer that is not there
+  Nanoseconds not_before_ = 0;            ///< RNR pause, delay, or the next look for the peer
   queue::ReceiveWqe* receive_ = nullptr;  ///< of a message that the peer is sending; recv_lock
 };
 

@@ -13,8 +13,8 @@ Delivery copy_message(queue::QueuePair& qp, queue::SendWqe& wqe, queue::QueuePai
         const auto to =
             check_part(peer, sge, at, part, memory::Intent::kWrite, memory::Hold::kScatter);
         if (!to) return CompletionStatus::kLocalProtectionError;
-        const CompletionStatus status = copy_out(qp, wqe, offset + done, part, *to,
-                                                 CompletionStatus::kRemoteOperationError);
+        const CompletionStatus status =
+            copy_out(qp, wqe, offset + done, part, *to, CompletionStatus::kRemoteOperationError);
         if (status == CompletionStatus::kLocalProtectionError) delivery.sender = status;
         return status == CompletionStatus::kSuccess ? status
                                                     : CompletionStatus::kLocalProtectionError;

@@ -1,5 +1,5 @@
-// The copies of the direct path: message bytes between a send element and a peer's memory or receive
-// buffer, every list element checked with its owner's keys. Stateless; the caller holds the
+// The copies of the direct path: message bytes between a send element and a peer's memory or
+// receive buffer, every list element checked with its owner's keys. Stateless; the caller holds the
 // initiator's send_lock and, for receive buffers, the peer's recv_lock.
 #pragma once
 
@@ -13,9 +13,11 @@
 namespace weft::path {
 
 /// A checked element of a list, published under `hold`.
-inline tl::expected<memory::Place, memory::AccessError> check_part(
-    queue::QueuePair& qp, const Sge& sge, std::uint64_t at, std::uint64_t part,
-    memory::Intent intent, memory::Hold hold) {
+inline tl::expected<memory::Place, memory::AccessError> check_part(queue::QueuePair& qp,
+                                                                   const Sge& sge, std::uint64_t at,
+                                                                   std::uint64_t part,
+                                                                   memory::Intent intent,
+                                                                   memory::Hold hold) {
   return qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + at, part, intent, hold);
 }
 
@@ -47,8 +49,7 @@ inline CompletionStatus copy_in(queue::QueuePair& qp, queue::SendWqe& wqe, std::
   const CompletionStatus status = queue::for_each_part(
       wqe.sge_list(), offset, n,
       [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t done) {
-        const auto to =
-            check_part(qp, sge, at, part, memory::Intent::kWrite, memory::Hold::kLocal);
+        const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, memory::Hold::kLocal);
         if (!to) return CompletionStatus::kLocalProtectionError;
         return memory::copy(*to, {from.vmm, from.address + done}, part) == memory::Fault::kNone
                    ? CompletionStatus::kSuccess

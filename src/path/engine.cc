@@ -18,9 +18,12 @@ constexpr int kRunsPerProgress = 64;
 
 wire::Service wire_service(Service service) {
   switch (service) {
-    case Service::kReliableConnection: return wire::Service::kRc;
-    case Service::kUnreliableConnection: return wire::Service::kUc;
-    case Service::kUnreliableDatagram: return wire::Service::kUd;
+    case Service::kReliableConnection:
+      return wire::Service::kRc;
+    case Service::kUnreliableConnection:
+      return wire::Service::kUc;
+    case Service::kUnreliableDatagram:
+      return wire::Service::kUd;
   }
   return wire::Service::kRd;
 }

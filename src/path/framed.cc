@@ -33,8 +33,7 @@ struct Rc {
   transport::RcRequester requester;
   transport::RcResponder responder;
 
-  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&,
-                Nanoseconds now) {
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds now) {
     if (is_response(packet)) {
       const std::lock_guard guard(qp.send_lock);
       transport::on_response(requester, qp, packet, now);
@@ -261,9 +260,12 @@ class Framed final : public FramedPath {
 
 std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
   switch (qp.service) {
-    case Service::kReliableConnection: return std::make_unique<Framed<Rc>>(qp, port);
-    case Service::kUnreliableConnection: return std::make_unique<Framed<Uc>>(qp, port);
-    case Service::kUnreliableDatagram: return std::make_unique<Framed<Ud>>(qp, port);
+    case Service::kReliableConnection:
+      return std::make_unique<Framed<Rc>>(qp, port);
+    case Service::kUnreliableConnection:
+      return std::make_unique<Framed<Uc>>(qp, port);
+    case Service::kUnreliableDatagram:
+      return std::make_unique<Framed<Ud>>(qp, port);
   }
   return nullptr;
 }

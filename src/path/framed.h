@@ -1,5 +1,6 @@
 // The framed path: a queue pair's transport state machine over a port. One object per connected
-// queue pair, owned by it. `FramedPath` is what the engine sees; the service decides what is behind.
+// queue pair, owned by it. `FramedPath` is what the engine sees; the service decides what is
+// behind.
 //
 // Transmission has one owner at a time: a thread that finds another transmitting leaves a note and
 // goes on, so no lock is held while the port sends and frames leave in order.

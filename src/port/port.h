@@ -34,8 +34,8 @@ struct SendOutcome {
 
 /// A frame that arrived, its ICRC confirmed. The bytes live until on_frame() returns.
 struct Incoming {
-  network::Flow flow;                  ///< destination is one of our addresses
-  std::span<const std::byte> packet;   ///< BTH to pad
+  network::Flow flow;                 ///< destination is one of our addresses
+  std::span<const std::byte> packet;  ///< BTH to pad
 };
 
 class Receiver {

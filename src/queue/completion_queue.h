@@ -39,7 +39,8 @@ class CompletionQueue {
   void push(const Completion& completion, bool solicited) {
     const std::lock_guard guard(lock_);
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - head_.load(std::memory_order_relaxed) >= capacity_ || ring_ == nullptr) [[unlikely]] {
+    if (tail - head_.load(std::memory_order_relaxed) >= capacity_ || ring_ == nullptr)
+        [[unlikely]] {
       if (!make_room()) return;
     }
     ring_[tail & mask_] = completion;
@@ -76,7 +77,9 @@ class CompletionQueue {
 
   std::uint32_t capacity() const { return capacity_; }
   bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
-  std::size_t ring_bytes() const { return ring_ ? (std::size_t{mask_} + 1) * sizeof(Completion) : 0; }
+  std::size_t ring_bytes() const {
+    return ring_ ? (std::size_t{mask_} + 1) * sizeof(Completion) : 0;
+  }
 
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };

@@ -10,8 +10,7 @@ namespace {
 // Which operations a service offers (InfiniBand 1.4, table 38, and the seed's delay).
 constexpr std::uint32_t bit(SendOp op) { return 1u << static_cast<unsigned>(op); }
 constexpr std::uint32_t kAnywhere = bit(SendOp::kDelay);
-constexpr std::uint32_t kDatagramOps =
-    kAnywhere | bit(SendOp::kSend) | bit(SendOp::kSendImmediate);
+constexpr std::uint32_t kDatagramOps = kAnywhere | bit(SendOp::kSend) | bit(SendOp::kSendImmediate);
 constexpr std::uint32_t kUnreliableOps = kDatagramOps | bit(SendOp::kWrite) |
                                          bit(SendOp::kWriteImmediate) | bit(SendOp::kBind) |
                                          bit(SendOp::kLocalInvalidate);
@@ -25,15 +24,23 @@ constexpr CompletionOp completion_op(SendOp op) {
   switch (op) {
     case SendOp::kSend:
     case SendOp::kSendImmediate:
-    case SendOp::kSendInvalidate: return CompletionOp::kSend;
+    case SendOp::kSendInvalidate:
+      return CompletionOp::kSend;
     case SendOp::kWrite:
-    case SendOp::kWriteImmediate: return CompletionOp::kWrite;
-    case SendOp::kRead: return CompletionOp::kRead;
-    case SendOp::kCompareSwap: return CompletionOp::kCompareSwap;
-    case SendOp::kFetchAdd: return CompletionOp::kFetchAdd;
-    case SendOp::kBind: return CompletionOp::kBind;
-    case SendOp::kLocalInvalidate: return CompletionOp::kLocalInvalidate;
-    case SendOp::kDelay: return CompletionOp::kDelay;
+    case SendOp::kWriteImmediate:
+      return CompletionOp::kWrite;
+    case SendOp::kRead:
+      return CompletionOp::kRead;
+    case SendOp::kCompareSwap:
+      return CompletionOp::kCompareSwap;
+    case SendOp::kFetchAdd:
+      return CompletionOp::kFetchAdd;
+    case SendOp::kBind:
+      return CompletionOp::kBind;
+    case SendOp::kLocalInvalidate:
+      return CompletionOp::kLocalInvalidate;
+    case SendOp::kDelay:
+      return CompletionOp::kDelay;
   }
   return CompletionOp::kSend;
 }
@@ -85,9 +92,8 @@ Result<void> copy_inline(const QueuePair& qp, SendWqe& wqe, std::span<const Sge>
     const Sge& sge = sges[i];
     if (sge.length == 0) continue;
     if (memory::load({to, sge.length}, {qp.space, sge.address}) != memory::Fault::kNone) {
-      return fail(Errc::kBadAddress,
-                  fmt::format("sges[{}]: {} bytes at {:#x} cannot be read", i, sge.length,
-                              sge.address));
+      return fail(Errc::kBadAddress, fmt::format("sges[{}]: {} bytes at {:#x} cannot be read", i,
+                                                 sge.length, sge.address));
     }
     to += sge.length;
   }
@@ -126,8 +132,8 @@ Result<void> enqueue_send(QueuePair& qp, const SendRequest& request) {
   SendWqe* wqe = qp.sq.reserve();
   if (wqe == nullptr) [[unlikely]] {
     if (qp.sq.tail() - qp.sq.head() < qp.sq.capacity()) return refuse_send(qp, request, length);
-    return fail(Errc::kQueueFull, fmt::format("send queue full: all {} elements are outstanding",
-                                              qp.sq.capacity()));
+    return fail(Errc::kQueueFull,
+                fmt::format("send queue full: all {} elements are outstanding", qp.sq.capacity()));
   }
 
   wqe->wr_id = request.wr_id;
@@ -141,16 +147,23 @@ Result<void> enqueue_send(QueuePair& qp, const SendRequest& request) {
   wqe->immediate = request.immediate;
   switch (request.op) {
     case SendOp::kSendInvalidate:
-    case SendOp::kLocalInvalidate: wqe->immediate = request.invalidate_key.value; break;
-    case SendOp::kBind: wqe->bind = request.bind; break;
-    case SendOp::kDelay: wqe->delay_ns = request.delay_ns; break;
+    case SendOp::kLocalInvalidate:
+      wqe->immediate = request.invalidate_key.value;
+      break;
+    case SendOp::kBind:
+      wqe->bind = request.bind;
+      break;
+    case SendOp::kDelay:
+      wqe->delay_ns = request.delay_ns;
+      break;
     case SendOp::kSend:
     case SendOp::kSendImmediate:
       if (qp.service == Service::kUnreliableDatagram) {
         wqe->datagram = {request.destination, request.destination_qpn, request.destination_qkey};
       }
       break;
-    default: wqe->rdma = {request.remote, request.compare, request.operand};
+    default:
+      wqe->rdma = {request.remote, request.compare, request.operand};
   }
   if (inlined) {
     if (auto copied = copy_inline(qp, *wqe, request.sges); !copied) return copied;

@@ -25,11 +25,11 @@
 namespace weft::queue {
 
 enum class QpEvent : std::uint8_t {
-  kFatal,             ///< an error that no completion tells
-  kRequestError,      ///< the peer broke the protocol
-  kAccessError,       ///< the peer presented a key that does not allow what it asked
-  kCommEstablished,   ///< the first frame came while ready to receive
-  kSendQueueDrained,  ///< after a modify to SQD
+  kFatal,               ///< an error that no completion tells
+  kRequestError,        ///< the peer broke the protocol
+  kAccessError,         ///< the peer presented a key that does not allow what it asked
+  kCommEstablished,     ///< the first frame came while ready to receive
+  kSendQueueDrained,    ///< after a modify to SQD
   kLastReceiveReached,  ///< error state reached with a shared receive queue: no more is taken
 };
 

@@ -16,7 +16,8 @@ void SendQueue::configure(const QueuePairLimits& limits) {
   max_sge_ = static_cast<std::uint16_t>(limits.max_send_sge);
   max_inline_ = static_cast<std::uint16_t>(limits.max_inline_bytes);
   const std::size_t tail = std::max<std::size_t>(max_sge_ * sizeof(Sge), max_inline_);
-  stride_ = static_cast<std::uint32_t>((sizeof(SendWqe) + tail + kAlignment - 1) & ~(kAlignment - 1));
+  stride_ =
+      static_cast<std::uint32_t>((sizeof(SendWqe) + tail + kAlignment - 1) & ~(kAlignment - 1));
 }
 
 bool SendQueue::allocate() {

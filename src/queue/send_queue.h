@@ -22,12 +22,12 @@ struct SendWqe {
   SendOp op;
   SendFlags flags;
   std::uint8_t num_sge;
-  bool finished;               ///< executed; waits for its turn to complete
-  CompletionStatus status;     ///< of a finished element
-  std::uint32_t length;        ///< bytes of the message (inline bytes included), up to 2^31
-  std::uint32_t immediate;     ///< or, for the invalidates, the key
-  Psn first_psn;               ///< framed: of its first frame
-  bool started;                ///< framed: first_psn is assigned
+  bool finished;            ///< executed; waits for its turn to complete
+  CompletionStatus status;  ///< of a finished element
+  std::uint32_t length;     ///< bytes of the message (inline bytes included), up to 2^31
+  std::uint32_t immediate;  ///< or, for the invalidates, the key
+  Psn first_psn;            ///< framed: of its first frame
+  bool started;             ///< framed: first_psn is assigned
   bool signaled() const { return has(flags, SendFlags::kSignaled); }
   bool is_inline() const { return has(flags, SendFlags::kInline); }
 

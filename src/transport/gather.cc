@@ -31,16 +31,16 @@ CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::ui
   }
   memory::Flight::Scope flight;
   flight.adopt(memory::Hold::kLocal);
-  return for_each_part(
-      wqe.sge_list(), offset, n,
-      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t) {
-        const auto place = qp.shared->keys->check_local(
-            sge.lkey, qp.pd, sge.address + at, part, memory::Intent::kRead, memory::Hold::kLocal);
-        if (!place || !add_place(frame, *place, part)) {
-          return CompletionStatus::kLocalProtectionError;
-        }
-        return CompletionStatus::kSuccess;
-      });
+  return for_each_part(wqe.sge_list(), offset, n,
+                       [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t) {
+                         const auto place = qp.shared->keys->check_local(
+                             sge.lkey, qp.pd, sge.address + at, part, memory::Intent::kRead,
+                             memory::Hold::kLocal);
+                         if (!place || !add_place(frame, *place, part)) {
+                           return CompletionStatus::kLocalProtectionError;
+                         }
+                         return CompletionStatus::kSuccess;
+                       });
 }
 
 CompletionStatus scatter(queue::QueuePair& qp, std::span<const Sge> sges, std::uint64_t offset,

@@ -33,8 +33,7 @@ bool may_transmit(queue::QueuePair& qp, std::uint32_t& cursor, Nanoseconds now,
   while (qp.can_send() && cursor != qp.sq.tail()) {
     queue::SendWqe& wqe = qp.sq.at(cursor);
     if (wqe.finished) return false;  // it failed and waits for its turn to say so
-    const bool draining =
-        qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained;
+    const bool draining = qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained;
     if (draining && !wqe.started) return false;
     if (!is_local(wqe.op)) return true;
     if (cursor != qp.sq.head() || !run_front(qp, now, delay_until)) return false;

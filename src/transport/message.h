@@ -32,9 +32,12 @@ constexpr bool is_answered(SendOp op) { return is_read(op) || is_atomic(op); }
 constexpr bool payload_fits(wire::Position position, std::size_t payload, std::uint32_t mtu) {
   switch (position) {
     case wire::Position::kFirst:
-    case wire::Position::kMiddle: return payload == mtu;
-    case wire::Position::kLast: return payload >= 1 && payload <= mtu;
-    case wire::Position::kOnly: return payload <= mtu;
+    case wire::Position::kMiddle:
+      return payload == mtu;
+    case wire::Position::kLast:
+      return payload >= 1 && payload <= mtu;
+    case wire::Position::kOnly:
+      return payload <= mtu;
   }
   return false;
 }

@@ -45,14 +45,14 @@ struct RcRequester {
   std::uint16_t reads_outstanding = 0;
   std::uint16_t frames_since_ack_request = 0;
 
-  Psn next_new;   ///< for the next element that starts
-  Psn unacked;    ///< oldest frame without acknowledgement, inside the front element
-  Psn sent;       ///< behind the last frame that ever went out
+  Psn next_new;              ///< for the next element that starts
+  Psn unacked;               ///< oldest frame without acknowledgement, inside the front element
+  Psn sent;                  ///< behind the last frame that ever went out
   std::uint32_t cursor = 0;  ///< element being transmitted: send queue index
   std::uint32_t offset = 0;  ///< bytes of it that went out (were asked for)
 
-  Nanoseconds rnr_until = 0;          ///< end of kRnrWait
-  Nanoseconds delay_until = kNever;   ///< end of the delay element that the cursor stands on
+  Nanoseconds rnr_until = 0;         ///< end of kRnrWait
+  Nanoseconds delay_until = kNever;  ///< end of the delay element that the cursor stands on
   Nanoseconds ack_deadline = kNever;
 };
 

@@ -89,8 +89,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
     // A go-back that was under way may now lie behind what is acknowledged.
     if (rq.cursor == qp.sq.head() && !qp.sq.empty() && qp.sq.front().started &&
         !is_local(qp.sq.front().op)) {
-      rq.offset = std::max(
-          rq.offset, rq.unacked.distance_from(qp.sq.front().first_psn) * mtu);
+      rq.offset = std::max(rq.offset, rq.unacked.distance_from(qp.sq.front().first_psn) * mtu);
     }
     rq.went_back = false;
     reset_retries(rq, qp);
@@ -122,8 +121,7 @@ void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   retire_finished(rq, qp);
 }
 
-void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet,
-                      Nanoseconds now) {
+void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
   SendWqe& wqe = qp.sq.front();
   if (!is_read(wqe.op)) return fail_front(rq, qp, CompletionStatus::kBadResponse);
   const std::uint32_t mtu = mtu_of(qp);
@@ -160,11 +158,15 @@ void on_rnr(RcRequester& rq, QueuePair& qp, std::uint8_t timer_code, Nanoseconds
 
 CompletionStatus status_of(wire::NakCode code) {
   switch (code) {
-    case wire::NakCode::kInvalidRequest: return CompletionStatus::kRemoteInvalidRequest;
-    case wire::NakCode::kRemoteAccess: return CompletionStatus::kRemoteAccessError;
-    case wire::NakCode::kRemoteOperation: return CompletionStatus::kRemoteOperationError;
+    case wire::NakCode::kInvalidRequest:
+      return CompletionStatus::kRemoteInvalidRequest;
+    case wire::NakCode::kRemoteAccess:
+      return CompletionStatus::kRemoteAccessError;
+    case wire::NakCode::kRemoteOperation:
+      return CompletionStatus::kRemoteOperationError;
     case wire::NakCode::kPsnSequence:
-    case wire::NakCode::kInvalidRd: break;
+    case wire::NakCode::kInvalidRd:
+      break;
   }
   return CompletionStatus::kBadResponse;
 }
@@ -192,7 +194,9 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
       }
       return fail_front(rq, qp, status_of(packet.aeth.nak_code()));
     }
-    case wire::AethKind::kReserved: qp.count(obs::Counter::kMalformedFrames); return;
+    case wire::AethKind::kReserved:
+      qp.count(obs::Counter::kMalformedFrames);
+      return;
   }
 }
 
@@ -220,8 +224,8 @@ bool reach_local(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Nanoseconds now) 
 }
 
 /// Everything after this frame goes to the next element when the current one is all out.
-void advance_cursor(RcRequester& rq, QueuePair& qp, const SendWqe& wqe, std::uint32_t n,
-                    Psn behind, Nanoseconds now) {
+void advance_cursor(RcRequester& rq, QueuePair& qp, const SendWqe& wqe, std::uint32_t n, Psn behind,
+                    Nanoseconds now) {
   rq.offset += n;
   if (rq.offset >= wqe.length) {
     ++rq.cursor;
@@ -252,8 +256,8 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
 bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                  OutFrame& frame) {
   begin_frame(qp, psn, frame);
-  frame.headers.bth.opcode = wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap
-                                                            : wire::Opcode::kRcFetchAdd;
+  frame.headers.bth.opcode =
+      wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd;
   frame.headers.bth.ack_request = true;
   frame.headers.atomic.address = wqe.rdma.remote.address;
   frame.headers.atomic.key = wqe.rdma.remote.key;

@@ -121,8 +121,7 @@ void on_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 /// The announced length binds the sender: a frame may neither exceed it nor end early.
 bool write_length_fits(const RcResponder& rs, const wire::Packet& packet) {
   const std::uint64_t received = rs.offset + packet.payload.size();
-  return packet.info().is_last_or_only() ? received == rs.write_length
-                                         : received < rs.write_length;
+  return packet.info().is_last_or_only() ? received == rs.write_length : received < rs.write_length;
 }
 
 /// Checks the whole range before any byte lands, then stores this frame's part.
@@ -184,8 +183,8 @@ void on_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 // ---- reads and atomics ----------------------------------------------------------------------
 
 RcAnswer& answer_at(const RcResponder& rs, const QueuePair& qp, std::uint32_t i) {
-  return rs.answers[(rs.answers_first + i) % std::max<std::uint32_t>(
-                                                 1, qp.attributes.max_dest_rd_atomic)];
+  return rs.answers[(rs.answers_first + i) %
+                    std::max<std::uint32_t>(1, qp.attributes.max_dest_rd_atomic)];
 }
 
 /// A slot for a new answer; the oldest one that is all sent makes room. nullptr: the peer has more
@@ -302,9 +301,12 @@ void on_duplicate(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 bool in_sequence(const RcResponder& rs, const wire::OpcodeInfo& info) {
   const bool starts = info.is_first_or_only();
   switch (rs.message) {
-    case Message::kNone: return starts;
-    case Message::kSend: return !starts && info.operation == wire::Operation::kSend;
-    case Message::kWrite: return !starts && info.operation == wire::Operation::kWrite;
+    case Message::kNone:
+      return starts;
+    case Message::kSend:
+      return !starts && info.operation == wire::Operation::kSend;
+    case Message::kWrite:
+      return !starts && info.operation == wire::Operation::kWrite;
   }
   return false;
 }
@@ -374,7 +376,9 @@ void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
       qp.count(obs::Counter::kNaksSent);
       break;
     case Reply::kNone:
-    case Reply::kAck: frame.headers.aeth = wire::Aeth::ack(rs.msn); break;
+    case Reply::kAck:
+      frame.headers.aeth = wire::Aeth::ack(rs.msn);
+      break;
   }
   rs.reply = Reply::kNone;
 }
@@ -399,9 +403,9 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     return;
   }
   const wire::OpcodeInfo& info = packet.info();
-  if (!in_sequence(rs, info) || (info.has_payload && !payload_fits(info.position,
-                                                                   packet.payload.size(),
-                                                                   bytes(qp.attributes.path_mtu)))) {
+  if (!in_sequence(rs, info) ||
+      (info.has_payload &&
+       !payload_fits(info.position, packet.payload.size(), bytes(qp.attributes.path_mtu)))) {
     return refuse(rs, qp, NakCode::kInvalidRequest);
   }
   if (!rs.heard_from_peer) {
@@ -411,8 +415,10 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     }
   }
   switch (info.operation) {
-    case wire::Operation::kSend: return on_send(rs, qp, packet);
-    case wire::Operation::kWrite: return on_write(rs, qp, packet);
+    case wire::Operation::kSend:
+      return on_send(rs, qp, packet);
+    case wire::Operation::kWrite:
+      return on_write(rs, qp, packet);
     case wire::Operation::kReadRequest:
       if (have_answer_ring(rs, qp)) on_read(rs, qp, packet);
       return;  // without memory for the ring the frame counts as lost: the peer asks again
@@ -420,7 +426,8 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     case wire::Operation::kFetchAdd:
       if (have_answer_ring(rs, qp)) on_atomic(rs, qp, packet);
       return;
-    default: return refuse(rs, qp, NakCode::kInvalidRequest);
+    default:
+      return refuse(rs, qp, NakCode::kInvalidRequest);
   }
 }
 

@@ -15,8 +15,9 @@ constexpr Nanoseconds ack_timeout_ns(std::uint8_t code) {
 /// Receiver-not-ready timer (InfiniBand 1.4, table 45), in units of 10 us.
 constexpr Nanoseconds rnr_timer_ns(std::uint8_t code) {
   constexpr std::uint32_t kTensOfMicroseconds[32] = {
-      65536, 1,   2,   3,   4,   6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
-      256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+      65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+      48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+      2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
   return Nanoseconds{kTensOfMicroseconds[code & 31]} * 10'000;
 }
 static_assert(rnr_timer_ns(0) == 655'360'000);

@@ -136,8 +136,8 @@ bool next_request(UcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     queue::SendWqe& wqe = qp.sq.at(rq.cursor);
     wqe.started = true;
     bool last = false;
-    const CompletionStatus status = build_message_frame(qp, wqe, wire::Service::kUc, rq.offset,
-                                                        rq.next_new, frame, &last);
+    const CompletionStatus status =
+        build_message_frame(qp, wqe, wire::Service::kUc, rq.offset, rq.next_new, frame, &last);
     if (status != CompletionStatus::kSuccess) {
       wqe.finished = true;  // fails when everything before it is out
       wqe.status = status;
@@ -168,8 +168,7 @@ void start(UcResponder& rs, const QueuePair& qp) {
 void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
   if (!follow_sequence(rs, qp, packet)) return;
-  if (!payload_fits(packet.info().position, packet.payload.size(),
-                    bytes(qp.attributes.path_mtu))) {
+  if (!payload_fits(packet.info().position, packet.payload.size(), bytes(qp.attributes.path_mtu))) {
     return drop_message(rs, qp);
   }
   if (packet.info().operation == wire::Operation::kSend) {
