@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "weft/access.h"
@@ -36,6 +37,7 @@ enum class AckPolicy : std::uint8_t { kCoalesced, kEachFrame };
 struct QueuePairAttributes {
   // INIT
   std::uint8_t port = 1;
+  std::uint16_t pkey_index = 0;
   Access access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
   QKey qkey{};
   // RTR
@@ -53,6 +55,38 @@ struct QueuePairAttributes {
   std::uint8_t rnr_retry = 7;       ///< 7 = for ever
   std::uint8_t max_rd_atomic = 16;  ///< reads and atomics outstanding
 };
+
+/// Which attributes a modify call sets; the values are libibverbs' IBV_QP_*.
+enum class QpAttribute : std::uint32_t {
+  kNone = 0,
+  kAccess = 1u << 3,
+  kPKeyIndex = 1u << 4,
+  kPort = 1u << 5,
+  kQKey = 1u << 6,
+  kAddress = 1u << 7,
+  kPathMtu = 1u << 8,
+  kTimeout = 1u << 9,
+  kRetryCount = 1u << 10,
+  kRnrRetry = 1u << 11,
+  kReceivePsn = 1u << 12,
+  kMaxRdAtomic = 1u << 13,
+  kMinRnrTimer = 1u << 15,
+  kSendPsn = 1u << 16,
+  kMaxDestRdAtomic = 1u << 17,
+  kRemoteQpn = 1u << 20,
+  kAckPolicy = 1u << 31,  ///< weft's own
+};
+constexpr QpAttribute operator|(QpAttribute a, QpAttribute b) {
+  return static_cast<QpAttribute>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+constexpr QpAttribute operator&(QpAttribute a, QpAttribute b) {
+  return static_cast<QpAttribute>(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
+}
+constexpr QpAttribute operator~(QpAttribute a) {
+  return static_cast<QpAttribute>(~static_cast<std::uint32_t>(a));
+}
+constexpr bool has(QpAttribute set, QpAttribute flag) { return (set & flag) != QpAttribute::kNone; }
+std::string to_string(QpAttribute set);
 
 /// Fixed when the queue pair is created (B2.5).
 struct QueuePairLimits {

@@ -6,9 +6,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 
 #include "base/assert.h"
@@ -61,12 +63,22 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
+// Under some runtimes (tsan) handlers run with more signals blocked than we asked for, and the long
+// jump does not restore the mask. The kernel's signal set is 8 bytes, whatever sigset_t is.
+[[noreturn]] void resume(guard::Recovery& recovery, const void* context, Fault fault) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  std::memcpy(&mask, &static_cast<const ucontext_t*>(context)->uc_sigmask, _NSIG / 8);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  _longjmp(recovery.where, static_cast<int>(fault));
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
   // Only faults of this thread's own instructions are ours; a sent signal has si_code <= 0.
   if (info->si_code > 0) {
     if (guard::leave_leaf(context, kind_of(signal, *info))) return;
     if (guard::Recovery* recovery = guard::current; recovery != nullptr) {
-      _longjmp(recovery->where, static_cast<int>(kind_of(signal, *info)));
+      resume(*recovery, context, kind_of(signal, *info));
     }
   }
   const int saved = errno;
@@ -79,7 +91,7 @@ void install(int signal, Previous& previous) {
   int failed = sigaction(signal, nullptr, &previous.action);
   struct sigaction action {};
   action.sa_sigaction = on_fault;
-  // SA_NODEFER: the long jump does not restore the mask. SA_ONSTACK: the program may have
+  // SA_NODEFER: a handler of the program's may fault itself. SA_ONSTACK: the program may have
   // overflowed its stack.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   failed |= sigaction(signal, &action, nullptr);

@@ -85,6 +85,14 @@ class KeyTable {
   Result<void> deallocate_window(RemoteKey rkey);
   /// Work of the send queue. What the caller may not touch or bind is an invalid argument.
   Result<RemoteKey> bind(const BindSpec& spec);
+  /// For owners that let go without asking: takes every window off the region, then deregisters it.
+  void revoke_region(LocalKey lkey);
+  /// Deallocates the window that `rkey` names or, before or after a bind, named.
+  void revoke_window(RemoteKey rkey);
+  /// The key that a type-1 window has after its next bind or unbind.
+  static RemoteKey next_key(RemoteKey rkey) {
+    return RemoteKey((rkey.value & ~kTagMask) | next_tag(rkey.value));
+  }
   /// Local or remote invalidate: type-2 windows, and one-shot keys.
   Result<void> invalidate(RemoteKey rkey, PdId pd, Qpn qpn);
 

@@ -37,7 +37,6 @@ class DirectPath final : public queue::Path {
  public:
   DirectPath(const QueuePair& qp, Directory& directory)
       : directory_(directory),
-        retries_rnr_(qp.attributes.rnr_retry),
         reliable_(qp.service == Service::kReliableConnection) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
@@ -59,16 +58,15 @@ class DirectPath final : public queue::Path {
     guard.unlock();
   }
 
+  void start_sending(QueuePair& qp) override { retries_rnr_ = qp.attributes.rnr_retry; }
+
   void stop(QueuePair& qp) override {
     offset_ = 0;
     started_ = false;
     waiting_since_ = 0;
     not_before_ = 0;
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
-    if (receive_ != nullptr) {
-      transport::complete_receive(qp, std::exchange(receive_, nullptr),
-                                  {.status = CompletionStatus::kFlushed});
-    }
+    transport::return_receive(qp, std::exchange(receive_, nullptr));
   }
 
  private:
@@ -460,7 +458,7 @@ class DirectPath final : public queue::Path {
   std::uint32_t peer_epoch_ = 0;
   std::uint32_t offset_ = 0;      ///< bytes of the front element that are done
   std::uint32_t operations_ = 0;  ///< to name each for one-shot keys
-  std::uint8_t retries_rnr_;
+  std::uint8_t retries_rnr_ = 0;
   const bool reliable_;
   bool started_ = false;  ///< the front element has its name, or its delay runs
   bool told_drained_ = false;

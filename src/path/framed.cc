@@ -92,15 +92,9 @@ struct Ud {
   void stop_responder(QueuePair&) {}
 };
 
-void start(Rc& rc, QueuePair& qp) {
-  transport::start(rc.requester, qp);
-  transport::start(rc.responder, qp);
-}
-void start(Uc& uc, QueuePair& qp) {
-  transport::start(uc.requester, qp);
-  transport::start(uc.responder, qp);
-}
-void start(Ud& ud, QueuePair& qp) { transport::start(ud.requester, qp); }
+void start_responder(Rc& rc, QueuePair& qp) { transport::start(rc.responder, qp); }
+void start_responder(Uc& uc, QueuePair& qp) { transport::start(uc.responder, qp); }
+void start_responder(Ud&, QueuePair&) {}
 
 // ---- transmission ----------------------------------------------------------------------------
 
@@ -125,7 +119,7 @@ template <class Machine>
 class Framed final : public FramedPath {
  public:
   Framed(QueuePair& qp, port::Port& port) : port_(port) {
-    start(machine_, qp);
+    start_responder(machine_, qp);
     flow_.source = qp.local_gid;
     flow_.destination = qp.attributes.remote_gid;
     flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
@@ -145,6 +139,8 @@ class Framed final : public FramedPath {
     guard.unlock();
     transmit(qp, budget);
   }
+
+  void start_sending(QueuePair& qp) override { transport::start(machine_.requester, qp); }
 
   void stop(QueuePair& qp) override {
     transport::stop(machine_.requester, qp);

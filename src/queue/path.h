@@ -32,6 +32,9 @@ class Path {
   /// scheduler. Takes over the send lock.
   virtual void advance(QueuePair& qp, SendGuard guard, Budget budget) = 0;
 
+  /// The queue pair becomes ready to send, with the settings that it has now. Both locks held.
+  virtual void start_sending(QueuePair& qp) = 0;
+
   /// The queue pair left the states that send (kSendQueueError), or that send and receive (error,
   /// reset, destroy): forget what is in progress, give back receive buffers as flushed. The send
   /// queue is about to be emptied. The caller holds both locks of the queue pair.

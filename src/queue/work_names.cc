@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "weft/queue_pair_attributes.h"
 #include "weft/work.h"
 
@@ -119,6 +121,34 @@ std::string_view to_string(QpState state) {
       return "ERR";
   }
   return "unknown state";
+}
+
+std::string to_string(QpAttribute set) {
+  static constexpr std::pair<QpAttribute, std::string_view> kNames[] = {
+      {QpAttribute::kAccess, "access"},
+      {QpAttribute::kPKeyIndex, "pkey_index"},
+      {QpAttribute::kPort, "port"},
+      {QpAttribute::kQKey, "qkey"},
+      {QpAttribute::kAddress, "remote_gid"},
+      {QpAttribute::kPathMtu, "path_mtu"},
+      {QpAttribute::kTimeout, "timeout"},
+      {QpAttribute::kRetryCount, "retry_count"},
+      {QpAttribute::kRnrRetry, "rnr_retry"},
+      {QpAttribute::kReceivePsn, "receive_psn"},
+      {QpAttribute::kMaxRdAtomic, "max_rd_atomic"},
+      {QpAttribute::kMinRnrTimer, "min_rnr_timer"},
+      {QpAttribute::kSendPsn, "send_psn"},
+      {QpAttribute::kMaxDestRdAtomic, "max_dest_rd_atomic"},
+      {QpAttribute::kRemoteQpn, "remote_qpn"},
+      {QpAttribute::kAckPolicy, "ack_policy"},
+  };
+  std::string text;
+  for (const auto& [attribute, name] : kNames) {
+    if (!has(set, attribute)) continue;
+    if (!text.empty()) text += ", ";
+    text += name;
+  }
+  return text;
 }
 
 }  // namespace weft

@@ -23,6 +23,15 @@ void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const Receiv
   qp.recv_cq->push(completion, outcome.solicited);
 }
 
+void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe) {
+  if (wqe == nullptr) return;
+  if (qp.state.load(std::memory_order_relaxed) == QpState::kReset) {
+    qp.receives().release(wqe);
+  } else {
+    complete_receive(qp, wqe, {.status = CompletionStatus::kFlushed});
+  }
+}
+
 queue::ReceiveWqe* take_receive(queue::QueuePair& qp) {
   queue::ReceiveQueue& queue = qp.receives();
   queue::ReceiveWqe* wqe = queue.take();

@@ -57,6 +57,10 @@ struct ReceiveOutcome {
 };
 void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome);
 
+/// Gives back the buffer of an unfinished message: flushed, or in reset without a word. nullptr is
+/// allowed.
+void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe);
+
 /// Takes a receive buffer and tells when a shared queue ran low. nullptr: receiver not ready.
 queue::ReceiveWqe* take_receive(queue::QueuePair& qp);
 

@@ -456,10 +456,7 @@ std::uint32_t next_answer_source(const RcResponder& rs, const QueuePair& qp) {
 }
 
 void stop(RcResponder& rs, QueuePair& qp) {
-  if (rs.receive != nullptr) {
-    complete_receive(qp, std::exchange(rs.receive, nullptr),
-                     {.status = CompletionStatus::kFlushed});
-  }
+  return_receive(qp, std::exchange(rs.receive, nullptr));
   rs.message = Message::kNone;
 }
 

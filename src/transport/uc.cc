@@ -179,10 +179,7 @@ void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 }
 
 void stop(UcResponder& rs, QueuePair& qp) {
-  if (rs.receive != nullptr) {
-    complete_receive(qp, std::exchange(rs.receive, nullptr),
-                     {.status = CompletionStatus::kFlushed});
-  }
+  return_receive(qp, std::exchange(rs.receive, nullptr));
   rs.message = Message::kNone;
 }
 

@@ -108,6 +108,33 @@ TEST_F(Copy, does_not_write_the_end_when_the_middle_is_gone) {
   EXPECT_EQ(pages.data()[pages.size() - 1], std::byte{0});
 }
 
+TEST_F(Copy, writes_the_last_word_after_everything_else) {
+  // The first byte cannot be written, so the last word must not have been, in either direction.
+  const Pages pages(2);
+  std::vector<std::byte> source(600, std::byte{0x77});
+  for (std::size_t n = 2; n <= source.size(); ++n) {
+    for (const std::size_t in_first : {1U, 5U, 8U}) {
+      if (in_first >= n) continue;
+      pages.protect(0, PROT_READ | PROT_WRITE);
+      std::memset(pages.data(), 0, pages.size());
+      std::memset(pages.page(1) - 64, 0x11, 64);
+      pages.protect(0, PROT_READ);
+      std::byte* const to = pages.page(1) - in_first;
+      const std::byte* const last = to + n - 1;
+      ASSERT_EQ(store(place(to), std::span(source).first(n)), Fault::kProtection);
+      ASSERT_EQ(*last, std::byte{0}) << n << " bytes";
+      // An overlapping source lower down makes the body run backwards; the end is last all the
+      // same.
+      if (n <= 64) continue;
+      std::memset(pages.page(1), 0x22, n);
+      std::byte* const end = to + n - 1;
+      *end = std::byte{0};
+      ASSERT_EQ(copy(place(to), place(to - 16), n), Fault::kProtection);
+      ASSERT_EQ(*end, std::byte{0}) << n << " overlapping bytes";
+    }
+  }
+}
+
 TEST_F(Copy, swaps_and_adds_on_the_real_memory) {
   alignas(8) std::uint64_t word = 10;
   const Place at{&vmm, reinterpret_cast<std::uint64_t>(&word)};

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +21,7 @@ class Pages {
  public:
   explicit Pages(std::size_t count, int fd = -1) : size_(count * page_bytes()) {
     const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    void* at = mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags, fd, 0);
+    void* at = mmap(quiet_place(size_), size_, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (at == MAP_FAILED) abort();
     data_ = static_cast<std::byte*>(at);
   }
@@ -32,11 +33,18 @@ class Pages {
   std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(data_); }
   std::size_t size() const { return size_; }
   std::byte* page(std::size_t i) const { return data_ + i * page_bytes(); }
-  /// The page becomes a hole, until somebody maps something there.
+  /// The page becomes a hole.
   void unmap(std::size_t i) const { munmap(page(i), page_bytes()); }
   void protect(std::size_t i, int rights) const { mprotect(page(i), page_bytes(), rights); }
 
  private:
+  // Far from where the kernel puts other mappings, and never twice: nobody else's memory must land
+  // in a hole that a test has made. Address and thread sanitizer both allow this range.
+  static void* quiet_place(std::size_t size) {
+    static std::atomic<std::uint64_t> next{0x5510'0000'0000};
+    return reinterpret_cast<void*>(next.fetch_add(size + page_bytes()));
+  }
+
   std::byte* data_ = nullptr;
   std::size_t size_;
 };

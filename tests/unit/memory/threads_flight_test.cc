@@ -154,6 +154,46 @@ TEST(ThreadsFlight, nobody_works_on_an_object_after_its_drain) {
   EXPECT_EQ(lost, 0U);
 }
 
+// The narrow case, a store and a load on each side: the worker publishes and looks, the owner kills
+// and looks. If the worker's look could pass its store, both would find nothing in their way.
+TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
+  struct alignas(64) Word {
+    std::atomic<std::uint32_t> value{0};
+  };
+  static Word live, round_started, round_done, worked;
+  constexpr std::uint32_t kRounds = 60'000;
+  const auto wait_until = [](const Word& word, std::uint32_t value) {
+    for (int spins = 0; word.value.load(std::memory_order_acquire) != value; ++spins) {
+      if (spins > 10'000) std::this_thread::yield();
+    }
+  };
+  std::thread worker([&] {
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      wait_until(round_started, round);
+      Flight::publish(Hold::kRemote, &live);
+      if (live.value.load(std::memory_order_acquire) == round) {
+        worked.value.store(round, std::memory_order_relaxed);
+      }
+      Flight::clear(Hold::kRemote);
+      round_done.value.store(round, std::memory_order_release);
+    }
+  });
+  std::uint32_t late = 0;
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    live.value.store(round, std::memory_order_relaxed);
+    round_started.value.store(round, std::memory_order_release);
+    for (std::uint32_t i = 0; i < round % 64; ++i)
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    live.value.store(0, std::memory_order_relaxed);
+    Flight::drain(&live);
+    const std::uint32_t before = worked.value.load(std::memory_order_relaxed);
+    wait_until(round_done, round);
+    late += worked.value.load(std::memory_order_relaxed) != before ? 1 : 0;
+  }
+  worker.join();
+  EXPECT_EQ(late, 0U);
+}
+
 #if !defined(__SANITIZE_THREAD__)
 TEST(ThreadsFlight, a_forked_child_does_not_wait_for_its_parents_threads) {
   int object = 0;

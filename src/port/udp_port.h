@@ -1,0 +1,63 @@
+// The port over plain UDP: RoCE v2 frames between sockets, of any machine or of this one. It
+// receives at port 4791 of its address, which it has for itself, and sends from a few other ports,
+// one of which each flow always gets. Payload goes from the application's memory to the kernel as
+// views, never copied here. Threads as port.h says; owned by the controller, which closes it by
+// destroying it.
+//
+// An address vector's traffic class and hop limit are honoured; its flow label is the kernel's
+// choice.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "port/port.h"
+#include "port/udp_socket.h"
+#include "weft/result.h"
+#include "weft/types.h"
+
+namespace weft::port {
+
+class UdpPort final : public Port {
+ public:
+  /// Takes UDP port 4791 of one of this machine's unicast addresses.
+  static Result<std::unique_ptr<UdpPort>> open(const Gid& address);
+  ~UdpPort() override;
+
+  Gid address() const override { return address_; }
+  Mtu max_mtu() const override { return max_mtu_; }
+  /// Frames that the network refuses are lost, not failed; so are those to the other IP family.
+  SendOutcome send(std::span<const Outgoing> frames) override;
+  /// Looks at up to `max` datagrams, those that it drops included, so a flood of bad ones does not
+  /// keep it.
+  std::size_t receive(Receiver& receiver, std::size_t max) override;
+  int wait_fd() const override { return receive_socket_.fd(); }
+
+ private:
+  struct ReceiveBatch;
+  /// Opened when a flow first needs it; empty if that failed, for ever, so that a flow stays put.
+  struct SendSlot {
+    std::once_flag once;
+    std::optional<SendSocket> opened;
+  };
+
+  UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
+          SendSocket send_socket);
+
+  const SendSocket& send_socket(const network::Flow& flow);
+  SendOutcome send_run(std::span<const Outgoing> frames);
+
+  const Gid address_;
+  const std::uint32_t interface_;
+  const Mtu max_mtu_;
+  const Socket receive_socket_;
+  const SendSocket first_send_socket_;
+  std::array<SendSlot, kSendSockets - 1> more_send_sockets_;
+  std::unique_ptr<ReceiveBatch> batch_;
+};
+
+}  // namespace weft::port

@@ -1,0 +1,186 @@
+#include "port/udp_socket.h"
+
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <netinet/udp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/assert.h"
+#include "network/address.h"
+#include "wire/udp.h"
+
+namespace weft::port {
+namespace {
+
+constexpr int kHopLimit = 64;
+
+// Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
+constexpr std::size_t kFirstSourcePort = 0xF000;
+constexpr std::size_t kSourcePortsPerSocket = 0x1000 / kSendSockets;
+
+bool is_link_local(const Gid& address) {
+  return address.raw[0] == 0xFE && (address.raw[1] & 0xC0) == 0x80;
+}
+
+bool set(const Socket& socket, int level, int name, int value) {
+  return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
+}
+
+std::string reason(int error_number) { return std::string(": ") + std::strerror(error_number); }
+
+tl::unexpected<Error> socket_error(const Gid& address, const std::string& step, int error_number) {
+  const std::string where = "address " + network::to_string(address) + ": ";
+  switch (error_number) {
+    case EADDRINUSE:
+      return fail(Errc::kBusy,
+                  where + step +
+                      ": the UDP port is in use, another process has this address; use another "
+                      "address of this machine (each of 127.0.0.0/8 is one), or end that process");
+    case EADDRNOTAVAIL:
+    case ENODEV:
+      return fail(Errc::kNotFound,
+                  where + step +
+                      ": not an address of this machine, or not ready yet; use one that `ip "
+                      "address` lists, or add it to an interface");
+    case EACCES:
+    case EPERM:
+      return fail(Errc::kNotPermitted,
+                  where + step + reason(error_number) +
+                      "; a security policy forbids UDP sockets here: run where UDP port " +
+                      std::to_string(wire::kRoceUdpPort) + " may be bound");
+    case EAFNOSUPPORT:
+      return fail(Errc::kNotSupported, where + step + ": this machine has no " +
+                                           (address.is_ipv4() ? "IPv4" : "IPv6") +
+                                           "; use an address of the other family");
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      return fail(Errc::kOutOfMemory, where + step + reason(error_number) +
+                                          "; close descriptors or raise their limit (ulimit -n)");
+    default:
+      return fail(Errc::kSystem, where + step + reason(error_number));
+  }
+}
+
+Result<Socket> make_socket(const Gid& address) {
+  const bool ipv4 = address.is_ipv4();
+  Socket socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return socket_error(address, "making a socket", errno);
+  const bool done = ipv4 ? set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+                               set(socket, IPPROTO_IP, IP_TTL, kHopLimit)
+                         : set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
+                               set(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kHopLimit);
+  if (!done) return socket_error(address, "setting up a socket", errno);
+  return socket;
+}
+
+bool bind_to(const Socket& socket, const Endpoint& endpoint, std::uint32_t interface) {
+  const SocketAddress name = to_socket_address(endpoint, interface);
+  return bind(socket.fd(), &name.generic, name.size) == 0;
+}
+
+/// Before the socket is bound, so that nothing ever gets in.
+bool drop_everything(const Socket& socket) {
+  sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program{1, &drop};
+  return setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interface) {
+  SocketAddress out;
+  std::memset(&out, 0, sizeof out);
+  if (endpoint.address.is_ipv4()) {
+    out.v4.sin_family = AF_INET;
+    out.v4.sin_port = htons(endpoint.port);
+    std::memcpy(&out.v4.sin_addr, &endpoint.address.raw[12], 4);
+    out.size = sizeof out.v4;
+  } else {
+    out.v6.sin6_family = AF_INET6;
+    out.v6.sin6_port = htons(endpoint.port);
+    std::memcpy(&out.v6.sin6_addr, endpoint.address.raw.data(), endpoint.address.raw.size());
+    if (is_link_local(endpoint.address)) out.v6.sin6_scope_id = interface;
+    out.size = sizeof out.v6;
+  }
+  return out;
+}
+
+std::optional<Endpoint> to_endpoint(const SocketAddress& address) {
+  Endpoint out;
+  if (address.size == sizeof address.v4 && address.v4.sin_family == AF_INET) {
+    out.address.raw[10] = out.address.raw[11] = 0xFF;
+    std::memcpy(&out.address.raw[12], &address.v4.sin_addr, 4);
+    out.port = ntohs(address.v4.sin_port);
+    return out;
+  }
+  if (address.size == sizeof address.v6 && address.v6.sin6_family == AF_INET6) {
+    std::memcpy(out.address.raw.data(), &address.v6.sin6_addr, out.address.raw.size());
+    out.port = ntohs(address.v6.sin6_port);
+    return out;
+  }
+  return std::nullopt;
+}
+
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface) {
+  auto socket = make_socket(address);
+  if (!socket) return socket;
+  // rxe sends checksum 0 also over IPv6, where a socket refuses that unless told otherwise; the
+  // rest is for the header that precedes a received datagram.
+  const bool done = address.is_ipv4() ? set(*socket, IPPROTO_IP, IP_RECVTTL, 1) &&
+                                            set(*socket, IPPROTO_IP, IP_RECVTOS, 1)
+                                      : set(*socket, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
+                                            set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+                                            set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+  if (!done) return socket_error(address, "setting up the receiving socket", errno);
+  if (!bind_to(*socket, {address, wire::kRoceUdpPort}, interface)) {
+    const int error_number = errno;
+    return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),
+                        error_number);
+  }
+  return socket;
+}
+
+Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
+                                    std::size_t index) {
+  WEFT_ASSERT(index < kSendSockets);
+  auto socket = make_socket(address);
+  if (!socket) return tl::unexpected(socket.error());
+  if (!drop_everything(*socket)) {
+    return socket_error(address, "closing a sending socket for input", errno);
+  }
+  const std::size_t first = kFirstSourcePort + index * kSourcePortsPerSocket;
+  for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
+    const auto port = static_cast<std::uint16_t>(first + i);
+    if (bind_to(*socket, {address, port}, interface)) return SendSocket{std::move(*socket), port};
+    if (errno != EADDRINUSE) break;
+  }
+  return socket_error(address, "binding a source port", errno);
+}
+
+SendError classify_send_error(int error_number) {
+  switch (error_number) {
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+    case EINTR:
+      return SendError::kBusy;
+    case EFAULT:
+      return SendError::kFaulted;
+    default:
+      return SendError::kLost;
+  }
+}
+
+}  // namespace weft::port

@@ -1,0 +1,74 @@
+// The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
+// to ports of the range that RoCE senders use. IPv4 sockets stay unconnected and never fragment, so
+// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor; the
+// functions are stateless, any thread.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "weft/result.h"
+#include "weft/types.h"
+
+namespace weft::port {
+
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket();
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Address and UDP port in the kernel's form. Which of the two it is, `size` and the family tell.
+struct SocketAddress {
+  union {
+    sockaddr generic;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  };
+  socklen_t size;
+};
+
+struct Endpoint {
+  Gid address;
+  std::uint16_t port = 0;
+};
+
+/// `interface` is used for link-local addresses, which mean nothing without one.
+SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interface);
+/// Nothing when the family is neither IPv4 nor IPv6, or the size is not the family's.
+std::optional<Endpoint> to_endpoint(const SocketAddress& address);
+
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface);
+
+struct SendSocket {
+  Socket socket;
+  std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
+};
+/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
+inline constexpr std::size_t kSendSockets = 4;
+Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
+
+/// What an error of sendmsg means for the frame.
+enum class SendError : std::uint8_t {
+  kBusy,     ///< no room now; offer it again
+  kFaulted,  ///< its memory could not be read
+  kLost,     ///< the network did not take it, or told of an earlier loss: repeating is not our job
+};
+SendError classify_send_error(int error_number);
+
+}  // namespace weft::port

@@ -1,0 +1,89 @@
+#include "transport/qp_state.h"
+
+#include <fmt/format.h>
+
+namespace weft::transport {
+namespace {
+
+using A = QpAttribute;
+using S = QpState;
+
+constexpr int kServices = 3;
+
+struct Row {
+  S from;
+  S to;
+  A required[kServices];  // RC, UC, UD
+  A optional[kServices];
+};
+
+constexpr A kConnectedInit = A::kPKeyIndex | A::kPort | A::kAccess;
+constexpr A kDatagramInit = A::kPKeyIndex | A::kPort | A::kQKey;
+constexpr A kUcRtr = A::kAddress | A::kPathMtu | A::kRemoteQpn | A::kReceivePsn;
+constexpr A kRcRtr = kUcRtr | A::kMaxDestRdAtomic | A::kMinRnrTimer;
+constexpr A kRcRts =
+    A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSendPsn | A::kMaxRdAtomic;
+constexpr A kRcLive = A::kAccess | A::kMinRnrTimer;
+
+// Moves to RESET and ERR are allowed from everywhere and need nothing: they have no rows.
+constexpr Row kTable[] = {
+    {S::kReset, S::kInit, {kConnectedInit, kConnectedInit, kDatagramInit}, {}},
+    {S::kInit, S::kInit, {}, {kConnectedInit, kConnectedInit, kDatagramInit}},
+    {S::kInit,
+     S::kReadyToReceive,
+     {kRcRtr, kUcRtr, A::kNone},
+     {A::kAccess | A::kPKeyIndex | A::kAckPolicy, A::kAccess | A::kPKeyIndex,
+      A::kPKeyIndex | A::kQKey | A::kPathMtu}},
+    {S::kReadyToReceive,
+     S::kReadyToSend,
+     {kRcRts, A::kSendPsn, A::kSendPsn},
+     {kRcLive, A::kAccess, A::kQKey}},
+    {S::kReadyToSend, S::kReadyToSend, {}, {kRcLive, A::kAccess, A::kQKey}},
+    {S::kReadyToSend, S::kSendQueueDrained, {}, {}},
+    {S::kSendQueueDrained, S::kReadyToSend, {}, {kRcLive, A::kAccess, A::kQKey}},
+    {S::kSendQueueDrained,
+     S::kSendQueueDrained,
+     {},
+     {A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kMaxRdAtomic | kRcLive | A::kPKeyIndex,
+      A::kAccess | A::kPKeyIndex, A::kPKeyIndex | A::kQKey}},
+    {S::kSendQueueError, S::kReadyToSend, {}, {A::kNone, A::kAccess, A::kQKey}},
+};
+
+}  // namespace
+
+Transition transition(Service service, QpState from, QpState to) {
+  if (to == S::kReset || to == S::kError) return {true, A::kNone, A::kNone};
+  // A reliable connection never enters SQE, so it never leaves it either.
+  if (from == S::kSendQueueError && service == Service::kReliableConnection) return {};
+  const auto index = static_cast<std::size_t>(service);
+  for (const Row& row : kTable) {
+    if (row.from == from && row.to == to) {
+      return {true, row.required[index], row.optional[index]};
+    }
+  }
+  return {};
+}
+
+Result<void> check_transition(Service service, QpState from, QpState to, QpAttribute given) {
+  const Transition rule = transition(service, from, to);
+  if (!rule.allowed) {
+    return fail(Errc::kInvalidState, fmt::format("state: a {} queue pair cannot go from {} to {}",
+                                                 to_string(service), to_string(from),
+                                                 to_string(to)));
+  }
+  const QpAttribute missing = rule.required & ~given;
+  if (missing != A::kNone) {
+    return fail(Errc::kInvalidArgument, fmt::format("attributes: {} to {} needs {}",
+                                                    to_string(from), to_string(to),
+                                                    to_string(missing)));
+  }
+  const QpAttribute extra = given & ~(rule.required | rule.optional);
+  if (extra != A::kNone && to != S::kReset && to != S::kError) {
+    return fail(Errc::kInvalidArgument, fmt::format("attributes: {} cannot be set from {} to {}",
+                                                    to_string(extra), to_string(from),
+                                                    to_string(to)));
+  }
+  return {};
+}
+
+}  // namespace weft::transport

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/lock.h"
+#include "verbs/limits.h"
+#include "verbs/objects.h"
+#include "weft/verbs.h"
+
+namespace weft::verbs {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+/// Waking a thread on another core costs tens of microseconds: spin about that long first.
+constexpr int kSpins = 2000;
+constexpr auto kNap = std::chrono::microseconds(50);
+
+}  // namespace
+
+CompletionChannel::CompletionChannel(std::shared_ptr<ChannelObject> object)
+    : object_(std::move(object)) {}
+
+int CompletionChannel::fd() const { return object_->fd; }
+
+std::optional<std::uint32_t> CompletionChannel::next_event() const { return object_->pop(); }
+
+Result<std::uint32_t> CompletionChannel::wait(std::chrono::nanoseconds timeout) const {
+  const auto deadline = Steady::now() + timeout;
+  for (;;) {
+    object_->controller->poll();
+    if (auto number = object_->pop()) return *number;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now());
+    if (left.count() <= 0) {
+      return fail(Errc::kTimedOut, "no completion event within the time allowed");
+    }
+    pollfd wait{object_->fd, POLLIN, 0};
+    // Bounded steps: a time-out of ours may be due although nothing arrives.
+    ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 10)));
+  }
+}
+
+CompletionQueue::CompletionQueue(std::shared_ptr<CqObject> object) : object_(std::move(object)) {}
+
+std::size_t CompletionQueue::poll(std::span<Completion> out) const {
+  CqObject& cq = *object_;
+  if (const std::size_t n = cq.queue.poll(out); n > 0) return n;
+  cq.controller->poll();
+  return cq.queue.poll(out);
+}
+
+std::optional<Completion> CompletionQueue::poll() const {
+  Completion completion;
+  if (poll(std::span(&completion, 1)) == 0) return {};
+  return completion;
+}
+
+Result<Completion> CompletionQueue::wait(std::chrono::nanoseconds timeout) const {
+  const auto deadline = Steady::now() + timeout;
+  for (int spins = 0;; ++spins) {
+    if (auto completion = poll()) return *completion;
+    if (spins < kSpins) {
+      base::relax();
+      continue;
+    }
+    if (Steady::now() >= deadline) {
+      return fail(Errc::kTimedOut, "no completion within the time allowed");
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+void CompletionQueue::request_notify(bool solicited_only) const {
+  object_->queue.request_notify(solicited_only);
+}
+
+Result<void> CompletionQueue::resize(std::uint32_t capacity) const {
+  if (capacity == 0 || capacity > kMaxCompletions) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("capacity: {} is not in 1 to {}", capacity, kMaxCompletions));
+  }
+  if (object_->queue.resize(capacity)) return {};
+  return fail(Errc::kInvalidArgument,
+              fmt::format("capacity: {} is less than the {} completions that wait", capacity,
+                          object_->queue.size()));
+}
+
+std::uint32_t CompletionQueue::number() const { return object_->number; }
+std::uint32_t CompletionQueue::capacity() const { return object_->queue.capacity(); }
+
+}  // namespace weft::verbs

@@ -1,0 +1,403 @@
+#include "verbs/controller.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "memory/flight.h"
+#include "path/direct.h"
+#include "path/framed.h"
+#include "transport/frame.h"
+#include "transport/qp_state.h"
+#include "verbs/limits.h"
+#include "verbs/srq_object.h"
+
+namespace weft::verbs {
+namespace {
+
+/// QP0 and QP1 are for management, the last number is for multicast.
+constexpr bool is_reserved(std::uint32_t qpn) { return qpn <= 1 || qpn == kMask24; }
+
+Result<void> check_setup(const ControllerSetup& setup) {
+  const bool adapter = setup.kind == NodeKind::kIoAdapter;
+  const std::size_t most = adapter ? kMaxAdapterPorts : kMaxPorts;
+  if (setup.ports.empty() || setup.ports.size() > most) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("ports: {} given, {} has 1 to {}", setup.ports.size(),
+                            adapter ? "an I/O adapter" : "a host", most));
+  }
+  if (setup.max_queue_pairs > kMaxQueuePairs) {
+    return fail(Errc::kInvalidArgument, fmt::format("max_queue_pairs: {} is more than {}",
+                                                    setup.max_queue_pairs, kMaxQueuePairs));
+  }
+  return {};
+}
+
+DeviceInfo describe(const ControllerSetup& setup, base::Random& random) {
+  DeviceInfo info;
+  info.name = setup.name;
+  info.guid = random.draw<std::uint64_t>();
+  info.kind = setup.kind;
+  info.ports = static_cast<std::uint8_t>(setup.ports.size());
+  info.max_queue_pairs = setup.max_queue_pairs;
+  if (info.max_queue_pairs == 0) {
+    info.max_queue_pairs = setup.kind == NodeKind::kHost ? kHostQueuePairs : kAdapterQueuePairs;
+  }
+  info.max_queue_depth = kMaxQueueDepth;
+  info.max_sge = transport::kMaxSge;
+  info.max_inline_bytes = transport::kMaxInlineBytes;
+  info.max_completions = kMaxCompletions;
+  info.max_rd_atomic = kMaxRdAtomic;
+  return info;
+}
+
+AsyncEventKind kind_of(queue::QpEvent event) {
+  switch (event) {
+    case queue::QpEvent::kFatal: return AsyncEventKind::kQueuePairFatal;
+    case queue::QpEvent::kRequestError: return AsyncEventKind::kQueuePairRequestError;
+    case queue::QpEvent::kAccessError: return AsyncEventKind::kQueuePairAccessError;
+    case queue::QpEvent::kCommEstablished: return AsyncEventKind::kCommunicationEstablished;
+    case queue::QpEvent::kSendQueueDrained: return AsyncEventKind::kSendQueueDrained;
+    case queue::QpEvent::kLastReceiveReached: return AsyncEventKind::kLastReceiveReached;
+  }
+  return AsyncEventKind::kQueuePairFatal;
+}
+
+}  // namespace
+
+/// What the handles share: its end closes the controller.
+struct Controller::Life {
+  ~Life() {
+    controller->environment_.directory->remove(controller.get());
+    if (controller->on_close_) controller->on_close_();
+  }
+  std::shared_ptr<Controller> controller;
+};
+
+Result<std::shared_ptr<Controller>> Controller::create(const Environment& environment,
+                                                       ControllerSetup setup) {
+  if (auto ok = check_setup(setup); !ok) return tl::unexpected(ok.error());
+  std::shared_ptr<Controller> controller(new Controller(environment, std::move(setup)));
+  for (const PortSetup& port : controller->ports_) {
+    environment.directory->add(port.address, controller);
+    if (port.wire != nullptr) controller->engine_.add_port(*port.wire);
+  }
+  auto life = std::make_shared<Life>();
+  life->controller = controller;
+  return std::shared_ptr<Controller>(std::move(life), controller.get());
+}
+
+Controller::Controller(const Environment& environment, ControllerSetup setup)
+    : environment_(environment),
+      info_(describe(setup, *environment.random)),
+      path_policy_(setup.path),
+      ports_(std::move(setup.ports)),
+      keys_(*environment.random),
+      qpn_order_(*environment.random),
+      // A few slots more than queue pairs: those whose number is reserved are never given out.
+      queue_pairs_(info_.max_queue_pairs + 3),
+      engine_(*environment.clock, *this, counters_) {
+  shared_.keys = &keys_;
+  shared_.counters = &counters_;
+  shared_.scheduler = &engine_;
+  shared_.events = this;
+  shared_.serves_rdma = info_.kind == NodeKind::kHost;
+}
+
+Controller::~Controller() {
+  if (event_fd_ >= 0) close(event_fd_);
+}
+
+Mtu Controller::max_mtu(std::uint8_t port) const {
+  const PortSetup& setup = ports_[port - 1u];
+  return setup.wire != nullptr ? setup.wire->max_mtu() : Mtu::k4096;
+}
+
+// ---- queue pairs ----------------------------------------------------------------------------
+
+queue::QueuePair* Controller::find(Qpn qpn) {
+  queue::QueuePair* qp = queue_pairs_.at(qpn_order_.backward(qpn.value & kMask24));
+  if (qp == nullptr) return nullptr;
+  memory::Flight::publish(memory::Hold::kPeer, qp);
+  if (qp->state.load(std::memory_order_acquire) != QpState::kReset && qp->qpn == qpn) return qp;
+  memory::Flight::clear(memory::Hold::kPeer);
+  return nullptr;
+}
+
+Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& setup) {
+  if (live_.fetch_add(1, std::memory_order_relaxed) >= info_.max_queue_pairs) {
+    live_.fetch_sub(1, std::memory_order_relaxed);
+    return fail(Errc::kOutOfMemory, fmt::format("{}: all {} queue pairs are in use", info_.name,
+                                                info_.max_queue_pairs));
+  }
+  std::uint32_t slot = 0;
+  queue::QueuePair* qp = queue_pairs_.acquire(&slot);
+  while (qp != nullptr && is_reserved(qpn_order_.forward(slot))) qp = queue_pairs_.acquire(&slot);
+  if (qp == nullptr) {
+    live_.fetch_sub(1, std::memory_order_relaxed);
+    return fail(Errc::kOutOfMemory, fmt::format("{}: no queue pair left", info_.name));
+  }
+  qp->qpn = Qpn(qpn_order_.forward(slot));
+  qp->service = setup.service;
+  qp->signal_all = setup.signal_all;
+  qp->pd = setup.pd;
+  qp->space = setup.space;
+  qp->shared = &shared_;
+  qp->send_cq = setup.send_cq;
+  qp->recv_cq = setup.recv_cq;
+  qp->shared_receive = setup.shared_receive;
+  qp->local_gid = ports_.front().address;
+  qp->attributes = {};
+  qp->attributes.send_psn = Psn(random().draw<std::uint32_t>());
+  qp->last_receive_told = false;
+  qp->sq.configure(setup.limits);
+  qp->rq.configure(setup.shared_receive != nullptr ? 0 : setup.limits.max_recv_wr,
+                   setup.limits.max_recv_sge);
+  return qp;
+}
+
+void Controller::reset(queue::QueuePair& qp) {
+  qp.state.store(QpState::kReset, std::memory_order_release);
+  qp.epoch.fetch_add(1, std::memory_order_acq_rel);
+  // Peers and other threads that are working on it finish; new ones see the state. What they
+  // scheduled on their way out is forgotten after that.
+  memory::Flight::drain(&qp);
+  engine_.forget(qp);
+  const std::lock_guard send_guard(qp.send_lock);
+  const std::lock_guard recv_guard(qp.recv_lock);
+  if (qp.path != nullptr) qp.path->stop(qp);
+  qp.path.reset();
+  qp.sq.release();
+  qp.rq.clear();
+  qp.last_receive_told = false;
+}
+
+void Controller::destroy_queue_pair(queue::QueuePair& qp) {
+  reset(qp);
+  live_.fetch_sub(1, std::memory_order_relaxed);
+  queue_pairs_.release(qpn_order_.backward(qp.qpn.value));
+}
+
+// ---- states ---------------------------------------------------------------------------------
+
+std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
+  port::Port* wire = ports_[qp.attributes.port - 1u].wire.get();
+  const bool datagram = qp.service == Service::kUnreliableDatagram;
+  const bool local =
+      datagram ? wire == nullptr : environment_.directory->find(qp.attributes.remote_gid) != nullptr;
+  if (wire == nullptr || (local && path_policy_ == PathPolicy::kAutomatic)) {
+    return path::make_direct_path(qp, *environment_.directory);
+  }
+  return path::make_framed_path(qp, *wire);
+}
+
+void Controller::apply(QueuePairAttributes& to, const QueuePairAttributes& from,
+                       QpAttribute given) {
+  const auto set = [given](QpAttribute flag, auto& field, const auto& value) {
+    if (has(given, flag)) field = value;
+  };
+  set(QpAttribute::kPort, to.port, from.port);
+  set(QpAttribute::kPKeyIndex, to.pkey_index, from.pkey_index);
+  set(QpAttribute::kAccess, to.access, from.access);
+  set(QpAttribute::kQKey, to.qkey, from.qkey);
+  set(QpAttribute::kPathMtu, to.path_mtu, from.path_mtu);
+  set(QpAttribute::kAddress, to.remote_gid, from.remote_gid);
+  set(QpAttribute::kRemoteQpn, to.remote_qpn, from.remote_qpn);
+  set(QpAttribute::kReceivePsn, to.receive_psn, from.receive_psn);
+  set(QpAttribute::kMaxDestRdAtomic, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
+  set(QpAttribute::kMinRnrTimer, to.min_rnr_timer, from.min_rnr_timer);
+  set(QpAttribute::kAckPolicy, to.ack_policy, from.ack_policy);
+  set(QpAttribute::kSendPsn, to.send_psn, from.send_psn);
+  set(QpAttribute::kTimeout, to.timeout, from.timeout);
+  set(QpAttribute::kRetryCount, to.retry_count, from.retry_count);
+  set(QpAttribute::kRnrRetry, to.rnr_retry, from.rnr_retry);
+  set(QpAttribute::kMaxRdAtomic, to.max_rd_atomic, from.max_rd_atomic);
+}
+
+Result<void> Controller::check_values(const queue::QueuePair& qp, const QueuePairAttributes& a,
+                                      QpAttribute given) const {
+  const auto at_most = [&](QpAttribute flag, std::string_view name, std::uint64_t value,
+                           std::uint64_t most) -> Result<void> {
+    if (!has(given, flag) || value <= most) return {};
+    return fail(Errc::kInvalidArgument, fmt::format("{}: {} is more than {}", name, value, most));
+  };
+  if (has(given, QpAttribute::kPort) && (a.port == 0 || a.port > ports_.size())) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("port: {}, but {} has ports 1 to {}", a.port, info_.name,
+                            ports_.size()));
+  }
+  const std::uint8_t port = has(given, QpAttribute::kPort) ? a.port : qp.attributes.port;
+  if (has(given, QpAttribute::kPathMtu) && bytes(a.path_mtu) > bytes(max_mtu(port))) {
+    return fail(Errc::kInvalidArgument, fmt::format("path_mtu: {}, but port {} carries at most {}",
+                                                    bytes(a.path_mtu), port,
+                                                    bytes(max_mtu(port))));
+  }
+  if (auto ok = at_most(QpAttribute::kPKeyIndex, "pkey_index", a.pkey_index, 0); !ok) return ok;
+  if (auto ok = at_most(QpAttribute::kRemoteQpn, "remote_qpn", a.remote_qpn.value, kMask24); !ok) {
+    return ok;
+  }
+  if (auto ok = at_most(QpAttribute::kMaxDestRdAtomic, "max_dest_rd_atomic", a.max_dest_rd_atomic,
+                        kMaxRdAtomic);
+      !ok) {
+    return ok;
+  }
+  if (auto ok = at_most(QpAttribute::kMaxRdAtomic, "max_rd_atomic", a.max_rd_atomic, kMaxRdAtomic);
+      !ok) {
+    return ok;
+  }
+  if (auto ok = at_most(QpAttribute::kMinRnrTimer, "min_rnr_timer", a.min_rnr_timer, 31); !ok) {
+    return ok;
+  }
+  if (auto ok = at_most(QpAttribute::kTimeout, "timeout", a.timeout, 31); !ok) return ok;
+  if (auto ok = at_most(QpAttribute::kRetryCount, "retry_count", a.retry_count, 7); !ok) return ok;
+  return at_most(QpAttribute::kRnrRetry, "rnr_retry", a.rnr_retry, 7);
+}
+
+Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePairAttributes& a,
+                                QpAttribute given) {
+  const QpState from = qp.state.load(std::memory_order_acquire);
+  if (auto ok = transport::check_transition(qp.service, from, to, given); !ok) return ok;
+  if (auto ok = check_values(qp, a, given); !ok) return ok;
+  if (to == QpState::kReset) {
+    reset(qp);
+    return {};
+  }
+  if (to == QpState::kError) {
+    qp.state.store(QpState::kError, std::memory_order_release);
+    memory::Flight::drain(&qp);  // nobody works on it any more when this returns
+    queue::flush(qp);
+    return {};
+  }
+  {
+    const std::lock_guard send_guard(qp.send_lock);
+    const std::lock_guard recv_guard(qp.recv_lock);
+    apply(qp.attributes, a, given);
+    if (to == QpState::kInit) qp.local_gid = ports_[qp.attributes.port - 1u].address;
+    if (to == QpState::kReadyToReceive) {
+      qp.path = make_path(qp);
+      qp.epoch.fetch_add(1, std::memory_order_acq_rel);
+    }
+    if (from == QpState::kReadyToReceive && to == QpState::kReadyToSend) {
+      qp.path->start_sending(qp);
+    }
+    QpState expected = from;
+    // A fault may have struck meanwhile: an error is never overwritten.
+    if (!qp.state.compare_exchange_strong(expected, to, std::memory_order_acq_rel)) {
+      return fail(Errc::kInvalidState, fmt::format("state: the queue pair went from {} to {}",
+                                                   to_string(from), to_string(expected)));
+    }
+  }
+  if (to == QpState::kReadyToSend || to == QpState::kSendQueueDrained) {
+    engine_.run_soon(qp);  // what waited in SQD, or the news that nothing is outstanding
+    engine_.run_deferred();
+  }
+  return {};
+}
+
+// ---- posting --------------------------------------------------------------------------------
+
+Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,
+                                   std::size_t* posted) {
+  Result<void> result;
+  std::size_t done = 0;
+  {
+    const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+    queue::SendGuard guard(qp.send_lock);
+    const QpState state = qp.state.load(std::memory_order_acquire);
+    if (state < QpState::kReadyToSend) [[unlikely]] {
+      *posted = 0;
+      return fail(Errc::kInvalidState,
+                  fmt::format("state: {} takes no send work (it needs RTS)", to_string(state)));
+    }
+    for (; done < requests.size(); ++done) {
+      result = queue::enqueue_send(qp, requests[done]);
+      if (!result) [[unlikely]] break;
+    }
+    if (state < QpState::kSendQueueError) [[likely]] {
+      qp.path->advance(qp, std::move(guard), {});
+    } else {
+      engine_.run_soon(qp);  // it comes back flushed
+    }
+  }
+  *posted = done;
+  engine_.run_deferred();
+  return result;
+}
+
+Result<void> Controller::post_receive(queue::QueuePair& qp,
+                                      std::span<const ReceiveRequest> requests,
+                                      std::size_t* posted) {
+  *posted = 0;
+  if (qp.shared_receive != nullptr) {
+    return fail(Errc::kInvalidArgument,
+                "queue pair: it takes buffers from its shared receive queue; post there");
+  }
+  const QpState state = qp.state.load(std::memory_order_acquire);
+  if (state == QpState::kReset) {
+    return fail(Errc::kInvalidState, "state: RESET takes no receive buffers (it needs INIT)");
+  }
+  for (const ReceiveRequest& request : requests) {
+    if (auto ok = qp.rq.post(request); !ok) return ok;
+    ++*posted;
+  }
+  if (qp.state.load(std::memory_order_acquire) == QpState::kError) {
+    engine_.run_soon(qp);
+    engine_.run_deferred();
+  }
+  return {};
+}
+
+// ---- asynchronous events --------------------------------------------------------------------
+
+void Controller::push_event(const AsyncEvent& event) {
+  const std::lock_guard guard(event_lock_);
+  if (events_.size() >= kMaxWaitingEvents) {
+    return counters_.add(obs::Counter::kAsyncEventsDropped);
+  }
+  events_.push_back(event);
+  if (event_fd_ >= 0) eventfd_write(event_fd_, 1);
+}
+
+void Controller::on_event(queue::QueuePair& qp, queue::QpEvent event) {
+  push_event({kind_of(event), qp.qpn, 0});
+}
+
+void Controller::on_limit_reached(queue::ReceiveQueue& srq) {
+  push_event({AsyncEventKind::kSharedReceiveLimitReached, Qpn(), SrqObject::of(srq).number});
+}
+
+void Controller::on_completion_overrun(std::uint32_t number) {
+  counters_.add(obs::Counter::kCompletionOverruns);
+  push_event({AsyncEventKind::kCompletionQueueOverrun, Qpn(), number});
+}
+
+std::optional<AsyncEvent> Controller::next_event() {
+  const std::lock_guard guard(event_lock_);
+  if (events_.empty()) return {};
+  const AsyncEvent event = events_.front();
+  events_.pop_front();
+  if (event_fd_ >= 0) {
+    eventfd_t value;
+    eventfd_read(event_fd_, &value);  // a semaphore: one event, one count
+  }
+  return event;
+}
+
+Result<int> Controller::event_fd() {
+  const std::lock_guard guard(event_lock_);
+  if (event_fd_ < 0) {
+    event_fd_ = eventfd(static_cast<unsigned>(events_.size()),
+                        EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    if (event_fd_ < 0) {
+      return fail(Errc::kSystem, fmt::format("eventfd: {}", std::strerror(errno)));
+    }
+  }
+  return event_fd_;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,146 @@
+// A network interface controller (the seed's SANIC): the queue pairs of its owner, the keys of its
+// owner's memory, its ports, and the engine that makes progress. The public handles of
+// include/weft/verbs.h are thin shells around it; the simulation makes controllers of its own, with
+// another clock, another memory and other ports. Shared by all handles made from it; any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/lock.h"
+#include "base/permutation24.h"
+#include "base/random.h"
+#include "base/slot_table.h"
+#include "memory/key_table.h"
+#include "obs/counters.h"
+#include "path/directory.h"
+#include "path/engine.h"
+#include "port/port.h"
+#include "queue/queue_pair.h"
+#include "weft/verbs.h"
+
+namespace weft::verbs {
+
+/// What a controller stands on. Everything outlives it.
+struct Environment {
+  path::Clock* clock;
+  base::Random* random;
+  path::Directory* directory;
+};
+
+/// A port of the controller: an address and, unless the address is reachable only inside the
+/// process, the wire behind it.
+struct PortSetup {
+  Gid address;
+  std::unique_ptr<port::Port> wire;
+};
+
+struct ControllerSetup {
+  std::string name = "weft0";
+  NodeKind kind = NodeKind::kHost;
+  PathPolicy path = PathPolicy::kAutomatic;
+  std::uint32_t max_queue_pairs = 0;  ///< 0: the default of the kind
+  std::vector<PortSetup> ports;       ///< one to kMaxPorts
+};
+
+class Controller final : public path::QueuePairTable,
+                         public queue::EventSink {
+ public:
+  /// The controller is open as long as the pointer that this returns, or a copy, lives; then no peer
+  /// finds it any more. Its memory lives on while a peer's path may still look at it.
+  static Result<std::shared_ptr<Controller>> create(const Environment& environment,
+                                                    ControllerSetup setup);
+  ~Controller() override;
+  /// Called once, when the last handle is gone.
+  void set_on_close(std::function<void()> on_close) { on_close_ = std::move(on_close); }
+
+  const DeviceInfo& info() const { return info_; }
+  Gid address(std::uint8_t port) const { return ports_[port - 1u].address; }
+  Mtu max_mtu(std::uint8_t port) const;
+  memory::KeyTable& keys() { return keys_; }
+  path::Engine& engine() { return engine_; }
+  obs::Counters& counters() { return counters_; }
+  base::Random& random() { return *environment_.random; }
+
+  PdId new_pd() { return PdId(next_pd_.fetch_add(1, std::memory_order_relaxed)); }
+  std::uint32_t new_number() { return next_number_.fetch_add(1, std::memory_order_relaxed); }
+
+  struct QueuePairSetup {
+    Service service;
+    PdId pd;
+    memory::Vmm* space;
+    queue::CompletionQueue* send_cq;
+    queue::CompletionQueue* recv_cq;
+    queue::ReceiveQueue* shared_receive;
+    QueuePairLimits limits;
+    bool signal_all;
+  };
+  Result<queue::QueuePair*> create_queue_pair(const QueuePairSetup& setup);
+  void destroy_queue_pair(queue::QueuePair& qp);
+  std::uint32_t live_queue_pairs() const { return live_.load(std::memory_order_relaxed); }
+
+  Result<void> modify(queue::QueuePair& qp, QpState to, const QueuePairAttributes& attributes,
+                      QpAttribute given);
+  Result<void> post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,
+                         std::size_t* posted);
+  Result<void> post_receive(queue::QueuePair& qp, std::span<const ReceiveRequest> requests,
+                            std::size_t* posted);
+
+  /// Makes progress on behalf of a program that polls.
+  void poll() {
+    if (engine_.idle()) return;
+    engine_.count_poll();
+    engine_.progress();
+  }
+
+  // QueuePairTable
+  queue::QueuePair* find(Qpn qpn) override;
+
+  // EventSink
+  void on_event(queue::QueuePair& qp, queue::QpEvent event) override;
+  void on_limit_reached(queue::ReceiveQueue& srq) override;
+  void on_completion_overrun(std::uint32_t number);
+
+  std::optional<AsyncEvent> next_event();
+  /// Readable while an event waits; made at the first call.
+  Result<int> event_fd();
+
+ private:
+  Controller(const Environment& environment, ControllerSetup setup);
+
+  Result<void> check_values(const queue::QueuePair& qp, const QueuePairAttributes& attributes,
+                            QpAttribute given) const;
+  static void apply(QueuePairAttributes& to, const QueuePairAttributes& from, QpAttribute given);
+  std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
+  void reset(queue::QueuePair& qp);
+  void push_event(const AsyncEvent& event);
+
+  struct Life;
+
+  Environment environment_;
+  std::function<void()> on_close_;
+  DeviceInfo info_;
+  PathPolicy path_policy_;
+  std::vector<PortSetup> ports_;
+  obs::Counters counters_;
+  memory::KeyTable keys_;
+  base::Permutation24 qpn_order_;
+  base::SlotTable<queue::QueuePair> queue_pairs_;
+  std::atomic<std::uint32_t> live_{0};
+  std::atomic<std::uint32_t> next_pd_{1};
+  std::atomic<std::uint32_t> next_number_{1};
+  path::Engine engine_;
+  queue::Shared shared_;
+
+  base::Lock event_lock_;
+  std::deque<AsyncEvent> events_;
+  int event_fd_ = -1;
+};
+
+}  // namespace weft::verbs

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "network/address.h"
+#include "port/udp_port.h"
+#include "verbs/helper.h"
+#include "verbs/limits.h"
+#include "verbs/objects.h"
+#include "verbs/process.h"
+#include "weft/verbs.h"
+
+namespace weft::verbs {
+namespace {
+
+/// A unique local address (fd00::/8), random: nobody outside this process has a route to it.
+Gid private_address(base::Random& random) {
+  Gid gid = random.draw<Gid>();
+  gid.raw[0] = 0xFD;
+  return gid;
+}
+
+Result<PortSetup> set_up_port(const PortOptions& options, base::Random& random) {
+  PortSetup port;
+  if (options.address.empty()) {
+    if (options.on_network) {
+      return fail(Errc::kInvalidArgument, "ports.address: a port on the network needs one");
+    }
+    port.address = private_address(random);
+    return port;
+  }
+  auto address = network::parse_address(options.address);
+  if (!address) return tl::unexpected(address.error());
+  port.address = *address;
+  if (options.on_network) {
+    auto wire = port::UdpPort::open(port.address);
+    if (!wire) return tl::unexpected(wire.error());
+    port.wire = std::move(*wire);
+  }
+  return port;
+}
+
+Result<void> check_capacity(std::uint32_t capacity) {
+  if (capacity >= 1 && capacity <= kMaxCompletions) return {};
+  return fail(Errc::kInvalidArgument,
+              fmt::format("capacity: {} is not in 1 to {}", capacity, kMaxCompletions));
+}
+
+}  // namespace
+
+std::string_view to_string(AsyncEventKind kind) {
+  switch (kind) {
+    case AsyncEventKind::kQueuePairFatal: return "queue pair fatal";
+    case AsyncEventKind::kQueuePairRequestError: return "queue pair request error";
+    case AsyncEventKind::kQueuePairAccessError: return "queue pair access error";
+    case AsyncEventKind::kCommunicationEstablished: return "communication established";
+    case AsyncEventKind::kSendQueueDrained: return "send queue drained";
+    case AsyncEventKind::kLastReceiveReached: return "last receive reached";
+    case AsyncEventKind::kSharedReceiveLimitReached: return "shared receive limit reached";
+    case AsyncEventKind::kCompletionQueueOverrun: return "completion queue overrun";
+  }
+  return "unknown event";
+}
+
+Result<Device> Device::open(const DeviceOptions& options) {
+  const Environment environment = process_environment();
+  ControllerSetup setup;
+  setup.name = options.name;
+  setup.kind = options.kind;
+  setup.path = options.path;
+  setup.max_queue_pairs = options.max_queue_pairs;
+  std::vector<PortOptions> ports = options.ports;
+  if (ports.empty()) ports.emplace_back();
+  for (const PortOptions& port : ports) {
+    auto made = set_up_port(port, *environment.random);
+    if (!made) return tl::unexpected(made.error());
+    setup.ports.push_back(std::move(*made));
+  }
+  auto controller = Controller::create(environment, std::move(setup));
+  if (!controller) return tl::unexpected(controller.error());
+  path::Engine& engine = (*controller)->engine();
+  (*controller)->set_on_close([&engine] { Helper::process().detach(engine); });
+  Helper::process().attach(engine);
+  return Device(std::move(*controller));
+}
+
+Device::Device(std::shared_ptr<Controller> controller) : controller_(std::move(controller)) {}
+
+const DeviceInfo& Device::info() const { return controller_->info(); }
+Gid Device::address(std::uint8_t port) const { return controller_->address(port); }
+
+Result<ProtectionDomain> Device::allocate_pd() const {
+  auto object = std::make_shared<PdObject>();
+  object->controller = controller_;
+  object->id = controller_->new_pd();
+  object->space = &process_memory();
+  return ProtectionDomain(std::move(object));
+}
+
+Result<CompletionQueue> Device::create_cq(std::uint32_t capacity) const {
+  if (auto ok = check_capacity(capacity); !ok) return tl::unexpected(ok.error());
+  return CompletionQueue(std::make_shared<CqObject>(controller_, capacity, nullptr));
+}
+
+Result<CompletionQueue> Device::create_cq(std::uint32_t capacity,
+                                          const CompletionChannel& channel) const {
+  if (auto ok = check_capacity(capacity); !ok) return tl::unexpected(ok.error());
+  return CompletionQueue(std::make_shared<CqObject>(controller_, capacity, channel.object_));
+}
+
+Result<CompletionChannel> Device::create_channel() const {
+  auto object = std::make_shared<ChannelObject>();
+  object->controller = controller_;
+  object->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+  if (object->fd < 0) return fail(Errc::kSystem, fmt::format("eventfd: {}", std::strerror(errno)));
+  return CompletionChannel(std::move(object));
+}
+
+std::optional<AsyncEvent> Device::next_event() const {
+  controller_->poll();
+  return controller_->next_event();
+}
+
+Result<int> Device::event_fd() const { return controller_->event_fd(); }
+
+}  // namespace weft::verbs

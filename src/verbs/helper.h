@@ -1,0 +1,47 @@
+// The helper thread: one per process, started when something first needs it, it makes progress for
+// programs that do not poll and runs their time-outs. While a program polls, the helper only looks
+// now and then whether it still does. docs/progress.md draws the hand-over. Never destroyed.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "path/engine.h"
+
+namespace weft::verbs {
+
+class Helper {
+ public:
+  static Helper& process();
+
+  /// From now on the engine is served. Starts the thread when the engine has ports.
+  void attach(path::Engine& engine);
+  /// When this returns the helper has let go of the engine.
+  void detach(path::Engine& engine);
+
+ private:
+  struct Client {
+    path::Engine* engine;
+    std::uint64_t polls_seen;
+  };
+
+  explicit Helper(path::Clock& clock);
+  void start();
+  void wake(Nanoseconds deadline);
+  [[noreturn]] void run();
+  bool serve(Nanoseconds* deadline, bool* polled);
+  void sleep(Nanoseconds deadline, bool polled);
+
+  path::Clock& clock_;
+  int wake_fd_ = -1;
+  std::atomic<bool> started_{false};
+  /// Until when it sleeps with nobody polling; 0 while it is awake or only dozing. A sleeper is
+  /// woken only for something that is due earlier.
+  std::atomic<Nanoseconds> asleep_until_{0};
+  std::mutex mutex_;  ///< guards clients_ and is held while they are served
+  std::vector<Client> clients_;
+};
+
+}  // namespace weft::verbs

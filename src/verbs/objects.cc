@@ -1,0 +1,46 @@
+#include "verbs/objects.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <utility>
+
+namespace weft::verbs {
+
+ChannelObject::~ChannelObject() {
+  if (fd >= 0) close(fd);
+}
+
+void ChannelObject::push(std::uint32_t cq_number) {
+  const std::lock_guard guard(lock);
+  events.push_back(cq_number);
+  eventfd_write(fd, 1);
+}
+
+std::optional<std::uint32_t> ChannelObject::pop() {
+  const std::lock_guard guard(lock);
+  if (events.empty()) return {};
+  const std::uint32_t number = events.front();
+  events.pop_front();
+  eventfd_t value;
+  eventfd_read(fd, &value);  // a semaphore: one event, one count
+  return number;
+}
+
+CqObject::CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
+                   std::shared_ptr<ChannelObject> where)
+    : controller(std::move(owner)),
+      channel(std::move(where)),
+      number(controller->new_number()),
+      queue(capacity, this) {}
+
+void CqObject::on_completion_event(queue::CompletionQueue&) {
+  if (channel != nullptr) channel->push(number);
+}
+
+void CqObject::on_completion_overrun(queue::CompletionQueue&) {
+  controller->on_completion_overrun(number);
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,55 @@
+// What is behind the handles of include/weft/verbs.h. Each keeps alive what it stands on.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "base/lock.h"
+#include "queue/completion_queue.h"
+#include "verbs/controller.h"
+#include "verbs/srq_object.h"
+
+namespace weft::verbs {
+
+struct PdObject {
+  std::shared_ptr<Controller> controller;
+  PdId id;
+  memory::Vmm* space;  ///< the process that it belongs to
+};
+
+/// Events of completion queues, behind an eventfd.
+struct ChannelObject {
+  ~ChannelObject();
+  void push(std::uint32_t cq_number);
+  std::optional<std::uint32_t> pop();
+
+  std::shared_ptr<Controller> controller;
+  int fd = -1;
+  base::Lock lock;
+  std::deque<std::uint32_t> events;
+};
+
+struct CqObject final : queue::CompletionListener {
+  CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
+           std::shared_ptr<ChannelObject> where);
+  void on_completion_event(queue::CompletionQueue& cq) override;
+  void on_completion_overrun(queue::CompletionQueue& cq) override;
+
+  std::shared_ptr<Controller> controller;
+  std::shared_ptr<ChannelObject> channel;
+  std::uint32_t number;
+  queue::CompletionQueue queue;
+};
+
+struct QpObject {
+  ~QpObject() { pd->controller->destroy_queue_pair(*core); }
+
+  std::shared_ptr<PdObject> pd;
+  std::shared_ptr<CqObject> send_cq;
+  std::shared_ptr<CqObject> receive_cq;
+  std::shared_ptr<SrqObject> shared_receive;
+  queue::QueuePair* core;
+};
+
+}  // namespace weft::verbs

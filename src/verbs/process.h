@@ -1,0 +1,21 @@
+// What the controllers of a real process stand on: the steady clock, the directory of this process,
+// its memory, and the helper thread. Made at first use and never destroyed, so that code which runs
+// at exit still finds it. Any thread.
+#pragma once
+
+#include "memory/host_vmm.h"
+#include "path/directory.h"
+#include "path/engine.h"
+#include "verbs/controller.h"
+
+namespace weft::verbs {
+
+class SteadyClock final : public path::Clock {
+ public:
+  Nanoseconds now() override;
+};
+
+Environment process_environment();
+memory::HostVmm& process_memory();
+
+}  // namespace weft::verbs

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "transport/frame.h"
+#include "verbs/limits.h"
+#include "verbs/objects.h"
+#include "weft/verbs.h"
+
+namespace weft::verbs {
+namespace {
+
+Result<void> in_range(std::string_view name, std::uint32_t value, std::uint32_t most) {
+  if (value <= most) return {};
+  return fail(Errc::kInvalidArgument, fmt::format("{}: {} is more than {}", name, value, most));
+}
+
+Result<void> check_limits(const QueuePairLimits& limits) {
+  if (auto ok = in_range("limits.max_send_wr", limits.max_send_wr, kMaxQueueDepth); !ok) return ok;
+  if (auto ok = in_range("limits.max_recv_wr", limits.max_recv_wr, kMaxQueueDepth); !ok) return ok;
+  if (auto ok = in_range("limits.max_send_sge", limits.max_send_sge, transport::kMaxSge); !ok) {
+    return ok;
+  }
+  if (auto ok = in_range("limits.max_recv_sge", limits.max_recv_sge, transport::kMaxSge); !ok) {
+    return ok;
+  }
+  return in_range("limits.max_inline_bytes", limits.max_inline_bytes, transport::kMaxInlineBytes);
+}
+
+}  // namespace
+
+ProtectionDomain::ProtectionDomain(std::shared_ptr<PdObject> object) : object_(std::move(object)) {}
+
+Result<MemoryRegion> ProtectionDomain::register_memory(void* address, std::size_t length,
+                                                       Access access) const {
+  return register_range(reinterpret_cast<std::uint64_t>(address), length, access);
+}
+
+Result<MemoryRegion> ProtectionDomain::register_range(std::uint64_t address, std::uint64_t length,
+                                                      Access access,
+                                                      std::optional<std::uint64_t> iova) const {
+  auto keys = object_->controller->keys().register_region({.vmm = object_->space,
+                                                           .pd = object_->id,
+                                                           .address = address,
+                                                           .length = length,
+                                                           .access = access,
+                                                           .iova = iova});
+  if (!keys) return tl::unexpected(keys.error());
+  return MemoryRegion(object_, keys->lkey, keys->rkey, keys->iova, length);
+}
+
+Result<MemoryWindow> ProtectionDomain::allocate_window(WindowType type) const {
+  const auto kind =
+      type == WindowType::kType1 ? memory::WindowType::kType1 : memory::WindowType::kType2;
+  auto rkey = object_->controller->keys().allocate_window(object_->id, kind);
+  if (!rkey) return tl::unexpected(rkey.error());
+  return MemoryWindow(object_, *rkey, type);
+}
+
+Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& send_cq,
+                                                      const CompletionQueue& receive_cq,
+                                                      const QueuePairOptions& options) const {
+  if (auto ok = check_limits(options.limits); !ok) return tl::unexpected(ok.error());
+  const auto& controller = object_->controller;
+  if (send_cq.object_->controller != controller) {
+    return fail(Errc::kInvalidArgument, "send_cq: it belongs to another device");
+  }
+  if (receive_cq.object_->controller != controller) {
+    return fail(Errc::kInvalidArgument, "receive_cq: it belongs to another device");
+  }
+  std::shared_ptr<SrqObject> shared;
+  if (options.shared_receive != nullptr) {
+    shared = options.shared_receive->object_;
+    if (shared->pd->controller != controller) {
+      return fail(Errc::kInvalidArgument, "shared_receive: it belongs to another device");
+    }
+  }
+  auto core = controller->create_queue_pair({.service = options.service,
+                                             .pd = object_->id,
+                                             .space = object_->space,
+                                             .send_cq = &send_cq.object_->queue,
+                                             .recv_cq = &receive_cq.object_->queue,
+                                             .shared_receive = shared.get(),
+                                             .limits = options.limits,
+                                             .signal_all = options.signal_all});
+  if (!core) return tl::unexpected(core.error());
+  auto object = std::make_unique<QpObject>();
+  object->pd = object_;
+  object->send_cq = send_cq.object_;
+  object->receive_cq = receive_cq.object_;
+  object->shared_receive = std::move(shared);
+  object->core = *core;
+  return QueuePair(std::move(object));
+}
+
+Result<SharedReceiveQueue> ProtectionDomain::create_srq(std::uint32_t max_wr,
+                                                        std::uint32_t max_sge) const {
+  if (max_wr == 0) return fail(Errc::kInvalidArgument, "max_wr: 0 buffers serve nobody");
+  if (auto ok = in_range("max_wr", max_wr, kMaxQueueDepth); !ok) return tl::unexpected(ok.error());
+  if (auto ok = in_range("max_sge", max_sge, transport::kMaxSge); !ok) {
+    return tl::unexpected(ok.error());
+  }
+  auto object = std::make_shared<SrqObject>();
+  object->configure(max_wr, max_sge);
+  object->pd = object_;
+  object->number = object_->controller->new_number();
+  return SharedReceiveQueue(std::move(object));
+}
+
+Result<AddressHandle> ProtectionDomain::create_address_handle(const AddressVector& vector) const {
+  if (vector.gid == Gid{}) return fail(Errc::kInvalidArgument, "gid: no address is given");
+  return AddressHandle(vector);
+}
+
+Result<std::pair<QueuePair, QueuePair>> ProtectionDomain::create_connected_pair(
+    const CompletionQueue& cq, const QueuePairOptions& options) const {
+  auto a = create_queue_pair(cq, cq, options);
+  if (!a) return tl::unexpected(a.error());
+  auto b = create_queue_pair(cq, cq, options);
+  if (!b) return tl::unexpected(b.error());
+  const Endpoint a_end = a->endpoint();
+  const Endpoint b_end = b->endpoint();
+  if (auto ok = a->connect(b_end); !ok) return tl::unexpected(ok.error());
+  if (auto ok = b->connect(a_end); !ok) return tl::unexpected(ok.error());
+  return std::pair(std::move(*a), std::move(*b));
+}
+
+}  // namespace weft::verbs
