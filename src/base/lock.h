@@ -26,21 +26,26 @@ class Lock {
   void lock() {
     std::uint32_t expected = kFree;
     // acquire pairs with the release in unlock(): what the last holder wrote is seen here.
-    if (!word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) lock_slow();
+    if (!word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) [[unlikely]] {
+      lock_slow();
+    }
   }
   bool try_lock() {
     std::uint32_t expected = kFree;
     return word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
   }
   void unlock() {
-    if (word_.exchange(kFree, std::memory_order_release) == kContended) word_.notify_one();
+    if (word_.exchange(kFree, std::memory_order_release) == kContended) [[unlikely]] wake();
   }
 
  private:
   static constexpr std::uint32_t kFree = 0, kHeld = 1, kContended = 2;
   static constexpr int kSpins = 200;
 
-  [[gnu::noinline]] void lock_slow() {
+  // Out of line, so that the quick way costs its callers no registers.
+  [[gnu::noinline, gnu::cold]] void wake() { word_.notify_one(); }
+
+  [[gnu::noinline, gnu::cold]] void lock_slow() {
     for (int i = 0; i < kSpins; ++i) {
       if (word_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
       relax();

@@ -20,14 +20,31 @@ inline constexpr std::size_t kHolds = 5;
 
 class Flight {
  public:
-  static void publish(Hold hold, const void* object) {
+  /// One thread's words. For code that publishes several objects before one barrier: put() them
+  /// all, order(), then check each; drop() when done.
+  struct alignas(64) Slot {
+    void put(Hold hold, const void* object) {
+      // Pairs with the acquire loads in drain(); order() makes it visible before the checks.
+      words[static_cast<std::size_t>(hold)].store(object, std::memory_order_relaxed);
+    }
+    /// Release: whatever was done to the object is visible to the drain() that sees this.
+    void drop(Hold hold) {
+      words[static_cast<std::size_t>(hold)].store(nullptr, std::memory_order_release);
+    }
+
+    std::array<std::atomic<const void*>, kHolds> words{};
+    std::atomic<int> thread_id{0};  ///< 0: free for a new thread
+    Slot* next = nullptr;           ///< set before the slot is in the list, then constant
+  };
+  static Slot& mine() {
     Slot* slot = mine_;
     if (slot == nullptr) [[unlikely]]
       slot = enlist();
-    // Release, since this store too may be what tells drain() (acquire) that the object held before
-    // is done with. That it is visible before the caller's check of the new object is membarrier's
-    // work, or else the fence's.
-    slot->words[static_cast<std::size_t>(hold)].store(object, std::memory_order_release);
+    return *slot;
+  }
+  /// What was put before it is visible before what is read after it: membarrier's work, on the
+  /// draining side, or else the fence's.
+  static void order() {
     if (has_membarrier_) [[likely]] {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
@@ -35,12 +52,18 @@ class Flight {
     }
   }
 
+  static void publish(Hold hold, const void* object) {
+    mine().put(hold, object);
+    order();
+  }
+
   /// Release: whatever was done to the object is visible to the drain() that sees this.
-  static void clear(Hold hold) {
+  template <class... Holds>
+  static void clear(Holds... holds) {
     Slot* slot = mine_;
     if (slot == nullptr) [[unlikely]]
       return;
-    slot->words[static_cast<std::size_t>(hold)].store(nullptr, std::memory_order_release);
+    (slot->drop(holds), ...);
   }
 
   /// Waits until no other thread holds the object, which the caller has marked dead. It returns
@@ -78,11 +101,6 @@ class Flight {
 
  private:
   friend struct FlightList;
-  struct alignas(64) Slot {
-    std::array<std::atomic<const void*>, kHolds> words{};
-    std::atomic<int> thread_id{0};  ///< 0: free for a new thread
-    Slot* next = nullptr;           ///< set before the slot is in the list, then constant
-  };
 
   static Slot* enlist();
 

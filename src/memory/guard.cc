@@ -64,13 +64,14 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 }
 
 // Under some runtimes (tsan) handlers run with more signals blocked than we asked for, and the long
-// jump does not restore the mask. The kernel's signal set is 8 bytes, whatever sigset_t is.
+// jump does not restore the mask. longjmp and not _longjmp, which tsan does not know. The kernel's
+// signal set is 8 bytes, whatever sigset_t is.
 [[noreturn]] void resume(guard::Recovery& recovery, const void* context, Fault fault) {
   sigset_t mask;
   sigemptyset(&mask);
   std::memcpy(&mask, &static_cast<const ucontext_t*>(context)->uc_sigmask, _NSIG / 8);
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  _longjmp(recovery.where, static_cast<int>(fault));
+  longjmp(recovery.where, static_cast<int>(fault));
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "memory/guard_leaves.h"
 #include "memory/vmm.h"
 
 namespace weft::memory {
@@ -53,10 +54,18 @@ bool guarded(Leaf&& leaf) {
   return guarded_fault(std::forward<Leaf>(leaf)) == Fault::kNone;
 }
 
+/// guarded_copy() for every size; 8 aligned bytes have a shorter way.
+Fault guarded_copy_any(std::byte* to, const std::byte* from, std::size_t n);
+
 /// Copies with both sides guarded; ranges may overlap. The end of the destination is written last:
 /// its last aligned word (or what of it belongs to the range) follows all other bytes, with release
 /// order. An aligned destination of 1, 2, 4 or 8 bytes is written by one store.
-Fault guarded_copy(std::byte* to, const std::byte* from, std::size_t n);
+inline Fault guarded_copy(std::byte* to, const std::byte* from, std::size_t n) {
+  if (n == 8 && reinterpret_cast<std::uintptr_t>(to) % 8 == 0) [[likely]] {
+    return weft_leaf_copy_8(to, from);
+  }
+  return guarded_copy_any(to, from, n);
+}
 
 /// Touches one byte without changing it, also while other threads write it.
 Fault guarded_probe(std::byte* at, Intent intent);

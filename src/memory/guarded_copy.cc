@@ -62,7 +62,7 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t n) {
 
 }  // namespace
 
-Fault guarded_copy(std::byte* to, const std::byte* from, std::size_t n) {
+Fault guarded_copy_any(std::byte* to, const std::byte* from, std::size_t n) {
   if (n <= kWord && (number(to) & (n - 1)) == 0) {
     switch (n) {
       case 8:

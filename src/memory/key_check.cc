@@ -1,28 +1,21 @@
 // The hot half of KeyTable: one look at an entry, without a lock. Publish first, check then: an
 // entry found live stays as it is until this thread clears its Flight word, because revocation
-// marks the entry dead and then waits for exactly that.
+// marks the entry dead and then waits for exactly that. Only a refusal asks what the reason was.
 #include "base/assert.h"
 #include "memory/key_table.h"
 
 namespace weft::memory {
-namespace {
 
-tl::unexpected<AccessError> refuse(Hold hold, AccessError error) {
-  Flight::clear(hold);
-  return tl::unexpected(error);
+bool KeyTable::claim(Entry& entry, std::uint64_t use) {
+  WEFT_ASSERT(use != kUnclaimed);
+  std::uint64_t claimed = kUnclaimed;
+  // Relaxed: the word decides who is first and carries nothing else.
+  return entry.claim.compare_exchange_strong(claimed, use, std::memory_order_relaxed) ||
+         claimed == use;
 }
 
-// Whether [address, address + length) lies in [base, base + size), without overflow.
-bool inside(std::uint64_t address, std::uint64_t length, std::uint64_t base, std::uint64_t size) {
-  const std::uint64_t offset = address - base;
-  return offset <= size && length <= size - offset;
-}
-
-}  // namespace
-
-AccessError KeyTable::refusal(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit,
-                              Hold hold) {
-  Flight::clear(hold);
+AccessError KeyTable::why_not_live(std::uint32_t control, std::uint32_t tag,
+                                   std::uint32_t live_bit) {
   if (control == 0) return AccessError::kBadKey;
   if ((control & kTaken) == 0 || (control & kTagMask) != tag) return AccessError::kStale;
   if ((control & kWindow) == 0) return AccessError::kStale;
@@ -32,62 +25,52 @@ AccessError KeyTable::refusal(std::uint32_t control, std::uint32_t tag, std::uin
 tl::expected<Place, AccessError> KeyTable::check_local(LocalKey lkey, PdId pd,
                                                        std::uint64_t address, std::uint64_t length,
                                                        Intent intent, Hold hold) {
-  const Entry* entry = slots_.at(lkey.value >> 8);
+  const Entry* entry = find(lkey);
   if (entry == nullptr) [[unlikely]]
     return tl::unexpected(AccessError::kBadKey);
   Flight::publish(hold, entry);
-  const std::uint32_t tag = lkey.value & kTagMask;
-  // acquire pairs with the release in register_region(): live means that the fields are there.
+  Place place;
+  if (allows_local(*entry, lkey, pd, address, length, intent, &place)) [[likely]]
+    return place;
   const std::uint32_t control = entry->control.load(std::memory_order_acquire);
-  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | tag)) [[unlikely]] {
-    return tl::unexpected(refusal(control, tag, kLocalLive, hold));
+  const std::uint32_t tag = lkey.value & kTagMask;
+  AccessError error = AccessError::kNoRights;
+  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | tag)) {
+    error = why_not_live(control, tag, kLocalLive);
+  } else if (entry->pd != pd) {
+    error = AccessError::kWrongDomain;
+  } else if (!inside(address, length, entry->base, entry->length)) {
+    error = AccessError::kOutOfRange;
   }
-  if (entry->pd != pd) [[unlikely]]
-    return refuse(hold, AccessError::kWrongDomain);
-  if (!inside(address, length, entry->base, entry->length)) [[unlikely]] {
-    return refuse(hold, AccessError::kOutOfRange);
-  }
-  if (intent == Intent::kWrite && !has(entry->access, Access::kLocalWrite)) [[unlikely]] {
-    return refuse(hold, AccessError::kNoRights);
-  }
-  return Place{entry->vmm, entry->target + (address - entry->base)};
+  Flight::clear(hold);
+  return tl::unexpected(error);
 }
 
 tl::expected<Place, AccessError> KeyTable::check_remote(RemoteKey rkey,
                                                         const RemoteAccess& access) {
-  constexpr Hold kHold = Hold::kRemote;
-  Entry* entry = slots_.at(slot_of(rkey));
+  Entry* entry = find(rkey);
   if (entry == nullptr) [[unlikely]]
     return tl::unexpected(AccessError::kBadKey);
-  Flight::publish(kHold, entry);
-  const std::uint32_t tag = rkey.value & kTagMask;
-  // acquire pairs with the release in register_region() and finish_bind().
+  Flight::publish(Hold::kRemote, entry);
+  Place place;
+  if (allows_remote(*entry, rkey, access, &place)) [[likely]]
+    return place;
   const std::uint32_t control = entry->control.load(std::memory_order_acquire);
-  if ((control & (kRemoteLive | kTagMask)) != (kRemoteLive | tag)) [[unlikely]] {
-    return tl::unexpected(refusal(control, tag, kRemoteLive, kHold));
+  const std::uint32_t tag = rkey.value & kTagMask;
+  AccessError error = AccessError::kSpent;
+  if ((control & (kRemoteLive | kTagMask)) != (kRemoteLive | tag)) {
+    error = why_not_live(control, tag, kRemoteLive);
+  } else if (entry->pd != access.pd) {
+    error = AccessError::kWrongDomain;
+  } else if (entry->qpn != kAnyQueuePair && entry->qpn != access.qpn) {
+    error = AccessError::kWrongQueuePair;
+  } else if (!inside(access.address, access.length, entry->base, entry->length)) {
+    error = AccessError::kOutOfRange;
+  } else if (!has(entry->access, access.need)) {
+    error = AccessError::kNoRights;
   }
-  if (entry->pd != access.pd) [[unlikely]]
-    return refuse(kHold, AccessError::kWrongDomain);
-  if (entry->qpn != kAnyQueuePair && entry->qpn != access.qpn) [[unlikely]] {
-    return refuse(kHold, AccessError::kWrongQueuePair);
-  }
-  if (!inside(access.address, access.length, entry->base, entry->length)) [[unlikely]] {
-    return refuse(kHold, AccessError::kOutOfRange);
-  }
-  if (!has(entry->access, access.need)) [[unlikely]] {
-    return refuse(kHold, AccessError::kNoRights);
-  }
-  // Last of all, so that a refused attempt does not consume the key.
-  if (has(entry->access, Access::kOneShot)) [[unlikely]] {
-    WEFT_ASSERT(access.use != kUnclaimed);
-    std::uint64_t claimed = kUnclaimed;
-    // Relaxed: the word decides who is first and carries nothing else.
-    if (!entry->claim.compare_exchange_strong(claimed, access.use, std::memory_order_relaxed) &&
-        claimed != access.use) {
-      return refuse(kHold, AccessError::kSpent);
-    }
-  }
-  return Place{entry->vmm, entry->target + (access.address - entry->base)};
+  Flight::clear(Hold::kRemote);
+  return tl::unexpected(error);
 }
 
 }  // namespace weft::memory

@@ -20,7 +20,7 @@ void KeyTable::revoke_region(LocalKey lkey) {
         const std::uint32_t control = entry->control.load(std::memory_order_relaxed);
         if ((control & kWindow) == 0 || entry->region != region || entry->busy) continue;
         entry->busy = true;
-        entry->control.store(control & ~kRemoteLive, std::memory_order_relaxed);  // drain() orders
+        set_control(*entry, control & ~kRemoteLive, std::memory_order_relaxed);  // drain() orders
       }
       Flight::drain(entry);
       const std::lock_guard guard(lock_);

@@ -72,7 +72,7 @@ Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
   entry->access = spec.access;
   entry->qpn = kAnyQueuePair;
   entry->claim.store(kUnclaimed, std::memory_order_relaxed);
-  entry->control.store(tag | kTaken | kLocalLive | kRemoteLive, std::memory_order_release);
+  set_control(*entry, tag | kTaken | kLocalLive | kRemoteLive, std::memory_order_release);
   regions_.fetch_add(1, std::memory_order_relaxed);
   return RegionKeys{LocalKey(slot << 8 | tag), remote_key(slot, tag), *iova};
 }
@@ -104,7 +104,7 @@ Result<void> KeyTable::deregister_region(LocalKey lkey) {
     }
     if (entry->busy) return fail(Errc::kBusy, "lkey: an invalidation is under way");
     entry->busy = true;
-    entry->control.store(tag, std::memory_order_relaxed);  // ordered by drain()
+    set_control(*entry, tag, std::memory_order_relaxed);  // ordered by drain()
     regions_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot, *entry);
@@ -134,7 +134,7 @@ Result<void> KeyTable::invalidate(RemoteKey rkey, PdId pd, Qpn qpn) {
     if (entry->busy) return fail(Errc::kBusy, "rkey: another change is under way");
     entry->busy = true;
     control &= ~kRemoteLive;
-    entry->control.store(control, std::memory_order_relaxed);  // ordered by drain()
+    set_control(*entry, control, std::memory_order_relaxed);  // ordered by drain()
   }
   Flight::drain(entry);
   const std::lock_guard guard(lock_);

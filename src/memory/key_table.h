@@ -102,14 +102,14 @@ class KeyTable {
   /// Publishes under Hold::kRemote.
   tl::expected<Place, AccessError> check_remote(RemoteKey rkey, const RemoteAccess& access);
 
-  std::uint32_t live_regions() const { return regions_.load(std::memory_order_relaxed); }
-  std::uint32_t live_windows() const { return windows_.load(std::memory_order_relaxed); }
-
- private:
+  // The same checks for a caller that publishes by itself and remembers where a key is: find the
+  // entry (null: no such key), publish it, order, then ask. Entries are type-stable, so one that
+  // was found once may be asked again and again; it says no when the key has gone.
   // One key. While the control word says live, the other hot fields are constant: they change only
   // after the word was made dead and the entry drained.
   struct alignas(64) Entry {
     std::atomic<std::uint32_t> control{0};  ///< tag and flags; release at bind, acquire in checks
+    std::atomic<std::uint32_t> version{0};  ///< advances with every change of control
     PdId pd;
     std::uint64_t base = 0;  ///< first address as users of the key count
     std::uint64_t length = 0;
@@ -136,6 +136,27 @@ class KeyTable {
   static constexpr std::uint32_t kLocalLive = 1U << 10;   ///< the local key works
   static constexpr std::uint32_t kRemoteLive = 1U << 11;  ///< the remote key works
 
+  static bool live_local(const Entry& entry, LocalKey lkey) {
+    // acquire pairs with the release in register_region(): live means that the fields are there.
+    return (entry.control.load(std::memory_order_acquire) & (kLocalLive | kTagMask)) ==
+           (kLocalLive | (lkey.value & kTagMask));
+  }
+  static bool live_remote(const Entry& entry, RemoteKey rkey) {
+    // acquire pairs with the release in register_region() and finish_bind().
+    return (entry.control.load(std::memory_order_acquire) & (kRemoteLive | kTagMask)) ==
+           (kRemoteLive | (rkey.value & kTagMask));
+  }
+  Entry* find(LocalKey lkey) const { return slots_.at(lkey.value >> 8); }
+  Entry* find(RemoteKey rkey) const { return slots_.at(slot_of(rkey)); }
+  static bool allows_local(const Entry& entry, LocalKey lkey, PdId pd, std::uint64_t address,
+                           std::uint64_t length, Intent intent, Place* place);
+  static bool allows_remote(Entry& entry, RemoteKey rkey, const RemoteAccess& access,
+                            Place* place);
+
+  std::uint32_t live_regions() const { return regions_.load(std::memory_order_relaxed); }
+  std::uint32_t live_windows() const { return windows_.load(std::memory_order_relaxed); }
+
+ private:
   // Key 0 means "no key" to many programs, so no tag of weft's choice is 0.
   static std::uint32_t next_tag(std::uint32_t control) {
     const std::uint32_t tag = (control + 1) & kTagMask;
@@ -150,8 +171,14 @@ class KeyTable {
   void abandon_bind(const Binding& binding);
   void unbind_locked(Entry& window);
   void retire(std::uint32_t slot, Entry& entry);
-  static AccessError refusal(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit,
-                             Hold hold);
+  /// Claims a one-shot key for this use, or finds that it did so before.
+  static bool claim(Entry& entry, std::uint64_t use);
+  /// The one way to change an entry's state: whoever remembers something about it finds out.
+  static void set_control(Entry& entry, std::uint32_t control, std::memory_order order) {
+    entry.control.store(control, order);
+    entry.version.fetch_add(1, std::memory_order_release);
+  }
+  static AccessError why_not_live(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit);
   RemoteKey remote_key(std::uint32_t slot, std::uint32_t tag) const {
     return RemoteKey(hidden_.forward(slot) << 8 | tag);
   }
@@ -163,5 +190,39 @@ class KeyTable {
   base::Lock lock_;
   std::atomic<std::uint32_t> regions_{0}, windows_{0};
 };
+
+// Whether [address, address + length) lies in [base, base + size), without overflow.
+inline bool inside(std::uint64_t address, std::uint64_t length, std::uint64_t base,
+                   std::uint64_t size) {
+  const std::uint64_t offset = address - base;
+  return offset <= size && length <= size - offset;
+}
+
+inline bool KeyTable::allows_local(const Entry& entry, LocalKey lkey, PdId pd,
+                                   std::uint64_t address, std::uint64_t length, Intent intent,
+                                   Place* place) {
+  if (!live_local(entry, lkey) || entry.pd != pd ||
+      !inside(address, length, entry.base, entry.length) ||
+      (intent == Intent::kWrite && !has(entry.access, Access::kLocalWrite))) [[unlikely]] {
+    return false;
+  }
+  *place = {entry.vmm, entry.target + (address - entry.base)};
+  return true;
+}
+
+inline bool KeyTable::allows_remote(Entry& entry, RemoteKey rkey, const RemoteAccess& access,
+                                    Place* place) {
+  if (!live_remote(entry, rkey) || entry.pd != access.pd ||
+      (entry.qpn != kAnyQueuePair && entry.qpn != access.qpn) ||
+      !inside(access.address, access.length, entry.base, entry.length) ||
+      !has(entry.access, access.need)) [[unlikely]] {
+    return false;
+  }
+  // Last of all, so that a refused attempt does not consume the key.
+  if (has(entry.access, Access::kOneShot) && !claim(entry, access.use)) [[unlikely]]
+    return false;
+  *place = {entry.vmm, entry.target + (access.address - entry.base)};
+  return true;
+}
 
 }  // namespace weft::memory

@@ -57,7 +57,7 @@ Result<RemoteKey> KeyTable::allocate_window(PdId pd, WindowType type) {
   entry->pd = pd;
   entry->type = type;
   entry->region = kNoSlot;
-  entry->control.store(tag | kTaken | kWindow, std::memory_order_release);
+  set_control(*entry, tag | kTaken | kWindow, std::memory_order_release);
   windows_.fetch_add(1, std::memory_order_relaxed);
   return remote_key(slot, tag);
 }
@@ -70,7 +70,7 @@ Result<void> KeyTable::deallocate_window(RemoteKey rkey) {
     if (!window) return tl::unexpected(window.error());
     entry = *window;
     entry->busy = true;
-    entry->control.store(rkey.value & kTagMask, std::memory_order_relaxed);  // ordered by drain()
+    set_control(*entry, rkey.value & kTagMask, std::memory_order_relaxed);  // ordered by drain()
     windows_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot_of(rkey), *entry);
@@ -126,7 +126,7 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
   Entry& window = *binding.window;
   const bool type2 = window.type == WindowType::kType2;
   const std::uint32_t tag = type2 ? spec.new_tag : next_tag(binding.old_control);
-  window.control.store(tag | kTaken | kWindow, std::memory_order_relaxed);  // ordered by drain()
+  set_control(window, tag | kTaken | kWindow, std::memory_order_relaxed);  // ordered by drain()
   // The old key dies first: nobody is inside the old range when the new one is written. A window
   // that protected nothing was drained when it stopped to, and binds without the kernel.
   if ((binding.old_control & kRemoteLive) != 0) Flight::drain(&window);
@@ -142,7 +142,7 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
     window.access = spec.access;
     window.qpn = type2 ? spec.qpn : kAnyQueuePair;
     window.claim.store(kUnclaimed, std::memory_order_relaxed);
-    window.control.store(tag | kTaken | kWindow | kRemoteLive, std::memory_order_release);
+    set_control(window, tag | kTaken | kWindow | kRemoteLive, std::memory_order_release);
   }
   return remote_key(binding.window_slot, tag);
 }

@@ -5,6 +5,7 @@
 // Owned by the simulation, outlives its processes; one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -85,6 +86,11 @@ class ModelNode {
   /// A held frame is not evicted; holds count.
   void hold(FrameNumber frame) { ++frames_[frame.value].holds; }
   void release(FrameNumber frame);
+  /// Frames that are held or pinned now; 0 when nobody uses the memory any more.
+  std::size_t held_frames() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(frames_, [](const Frame& frame) { return frame.holds > 0; }));
+  }
   std::span<std::byte, kPageBytes> bytes(FrameNumber frame);
 
   /// A frame outside virtual memory, for kernel-like consumers; never evicted.

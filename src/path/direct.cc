@@ -6,6 +6,7 @@
 
 #include "memory/copy.h"
 #include "memory/flight.h"
+#include "memory/grant.h"
 #include "network/flow.h"
 #include "path/direct_copy.h"
 #include "transport/message.h"
@@ -25,6 +26,9 @@ using transport::ReceiveOutcome;
 constexpr std::uint8_t kRetryForEver = 7;
 /// How often a peer that is not ready is looked at again.
 constexpr Nanoseconds kPeerRecheck_ns = 1'000'000;
+
+/// Up to here a write is executed before it would be put into the send queue.
+constexpr std::uint32_t kAtOnceBytes = 64 * 1024;
 
 /// What became of the front element.
 enum class Step : std::uint8_t {
@@ -56,6 +60,40 @@ class DirectPath final : public queue::Path {
     }
     if (qp.sq.empty()) tell_drained(qp);
     guard.unlock();
+  }
+
+  bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
+    if (request.op != SendOp::kWrite || request.sges.size() != 1 ||
+        has(request.flags, SendFlags::kInline)) {
+      return false;
+    }
+    const Sge& sge = request.sges.front();
+    const RemoteAddress& remote = request.remote;
+    if (sge.length > kAtOnceBytes || !source_.covers(sge.lkey, sge.address, sge.length) ||
+        !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
+      return remember(qp, sge, remote);
+    }
+    Flight::Slot& slot = Flight::mine();
+    slot.put(Hold::kPeer, peer_);
+    slot.put(Hold::kLocal, source_.entry);
+    slot.put(Hold::kRemote, target_.entry);
+    Flight::order();
+    const bool done = peer_->epoch.load(std::memory_order_acquire) == peer_epoch_ &&
+                      source_.holds() && target_.holds() &&
+                      memory::guarded_copy(target_.at(remote.address), source_.at(sge.address),
+                                           sge.length) == memory::Fault::kNone;
+    Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
+    if (!done) [[unlikely]] return forget_grants();
+    if (has(request.flags, SendFlags::kSignaled) || qp.signal_all) {
+      qp.send_cq->emplace(false, [&](Completion& completion) {
+        completion = {};
+        completion.wr_id = request.wr_id;
+        completion.op = CompletionOp::kWrite;
+        completion.byte_count = sge.length;
+        completion.qpn = qp.qpn;
+      });
+    }
+    return true;
   }
 
   void start_sending(QueuePair& qp) override { retries_rnr_ = qp.attributes.rnr_retry; }
@@ -179,6 +217,7 @@ class DirectPath final : public queue::Path {
     if (!ours) return nullptr;
     peer_ = peer;
     peer_epoch_ = epoch;
+    forget_grants();
     return peer;
   }
 
@@ -201,6 +240,27 @@ class DirectPath final : public queue::Path {
     if (qp.attributes.rnr_retry != kRetryForEver) --retries_rnr_;
     const Nanoseconds pause = transport::rnr_timer_ns(peer.attributes.min_rnr_timer);
     return wait_until(qp, qp.shared->scheduler->now() + pause);
+  }
+
+  /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
+  [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
+                                             const RemoteAddress& remote) {
+    if (find_peer(qp) == nullptr) return false;
+    const bool serves =
+        peer_->shared->serves_rdma && has(peer_->attributes.access, Access::kRemoteWrite);
+    if (serves && sge.length != 0) {
+      source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
+      target_ = memory::grant_remote(*peer_->shared->keys, remote.key, peer_->pd, peer_->qpn,
+                                     Access::kRemoteWrite);
+    }
+    Flight::clear(Hold::kPeer);
+    return false;
+  }
+
+  [[gnu::noinline, gnu::cold]] bool forget_grants() {
+    source_ = {};
+    target_ = {};
+    return false;
   }
 
   // ---- memory semantics --------------------------------------------------------------------
@@ -456,6 +516,10 @@ class DirectPath final : public queue::Path {
   std::shared_ptr<QueuePairTable> peer_table_;  ///< keeps the peer's memory
   QueuePair* peer_ = nullptr;
   std::uint32_t peer_epoch_ = 0;
+  // For execute_at_once(). The target is remembered only for a peer that serves writes, whose
+  // rights change only together with its epoch.
+  memory::Grant<LocalKey> source_;
+  memory::Grant<RemoteKey> target_;
   std::uint32_t offset_ = 0;      ///< bytes of the front element that are done
   std::uint32_t operations_ = 0;  ///< to name each for one-shot keys
   std::uint8_t retries_rnr_ = 0;

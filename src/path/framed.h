@@ -18,6 +18,7 @@ namespace weft::path {
 class FramedPath : public queue::Path {
  public:
   bool takes_frames() const final { return true; }
+  bool execute_at_once(queue::QueuePair&, const SendRequest&) final { return false; }
   /// A frame for this queue pair, parsed. What it calls for goes out with transmit().
   virtual void on_frame(queue::QueuePair& qp, const wire::Packet& packet,
                         const port::Incoming& incoming, Nanoseconds now) = 0;

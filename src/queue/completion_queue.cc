@@ -8,9 +8,15 @@ namespace weft::queue {
 CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener)
     : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), listener_(listener) {}
 
+std::size_t CompletionQueue::take_contended(std::span<Completion> out) {
+  lock_.lock();
+  return take_locked(out);
+}
+
 bool CompletionQueue::make_room() {
   if (ring_ == nullptr) ring_.reset(new (std::nothrow) Completion[std::size_t{mask_} + 1]);
-  if (ring_ != nullptr && size() < capacity_) return true;
+  if (ring_ != nullptr) room_ = capacity_;
+  if (size() < room_) return true;
   overrun_.store(true, std::memory_order_relaxed);
   if (listener_ != nullptr) listener_->on_completion_overrun(*this);
   return false;
@@ -43,6 +49,7 @@ bool CompletionQueue::resize(std::uint32_t capacity) {
   }
   mask_ = mask;
   capacity_ = capacity;
+  if (ring_ != nullptr) room_ = capacity;
   return true;
 }
 

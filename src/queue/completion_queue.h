@@ -6,6 +6,7 @@
 // failed one) disarms it and tells the channel. Its lock is the innermost of all but the channel's.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,30 +38,33 @@ class CompletionQueue {
 
   /// Any thread. `solicited`: wakes also those that wait for solicited events only.
   void push(const Completion& completion, bool solicited) {
+    emplace(solicited, [&](Completion& slot) { slot = completion; });
+  }
+  /// The same, filled in place: fill(slot) gets a completion whose fields hold anything.
+  template <class Fill>
+  void emplace(bool solicited, Fill fill) {
     const std::lock_guard guard(lock_);
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - head_.load(std::memory_order_relaxed) >= capacity_ || ring_ == nullptr)
-        [[unlikely]] {
+    // `room_` is 0 before the ring exists, so one comparison covers both.
+    if (tail - head_.load(std::memory_order_relaxed) >= room_) [[unlikely]] {
       if (!make_room()) return;
     }
-    ring_[tail & mask_] = completion;
+    Completion& slot = ring_[tail & mask_];
+    fill(slot);
+    const bool failed = !slot.ok();
     // release pairs with the acquire in empty(): a poller that sees the new tail sees the entry.
     tail_.store(tail + 1, std::memory_order_release);
     if (armed_ != Armed::kNo) [[unlikely]] {
-      notify(solicited || !completion.ok());
+      notify(solicited || failed);
     }
   }
 
   /// Takes up to out.size() completions, oldest first. Any thread.
-  std::size_t poll(std::span<Completion> out) {
-    if (empty()) return 0;
-    const std::lock_guard guard(lock_);
-    std::uint32_t head = head_.load(std::memory_order_relaxed);
-    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    std::size_t n = 0;
-    while (n < out.size() && head != tail) out[n++] = ring_[head++ & mask_];
-    head_.store(head, std::memory_order_relaxed);
-    return n;
+  std::size_t poll(std::span<Completion> out) { return empty() ? 0 : take(out); }
+  /// The same for a caller that has just asked empty().
+  std::size_t take(std::span<Completion> out) {
+    if (!lock_.try_lock()) [[unlikely]] return take_contended(out);
+    return take_locked(out);
   }
 
   bool empty() const {
@@ -84,6 +88,16 @@ class CompletionQueue {
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
 
+  std::size_t take_locked(std::span<Completion> out) {
+    const std::lock_guard guard(lock_, std::adopt_lock);
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    const std::uint32_t waiting = tail_.load(std::memory_order_relaxed) - head;
+    const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(waiting, out.size()));
+    for (std::uint32_t i = 0; i < n; ++i) out[i] = ring_[(head + i) & mask_];
+    head_.store(head + n, std::memory_order_relaxed);
+    return n;
+  }
+  std::size_t take_contended(std::span<Completion> out);
   bool make_room();
   void notify(bool solicited);
 
@@ -91,6 +105,7 @@ class CompletionQueue {
   Armed armed_ = Armed::kNo;
   std::atomic<bool> overrun_{false};
   std::uint32_t capacity_;
+  std::uint32_t room_ = 0;  ///< capacity_ once there is a ring
   std::uint32_t mask_ = 0;
   std::atomic<std::uint32_t> head_{0}, tail_{0};
   std::unique_ptr<Completion[]> ring_;

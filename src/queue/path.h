@@ -14,6 +14,13 @@
 namespace weft::queue {
 
 class QueuePair;
+}  // namespace weft::queue
+
+namespace weft {
+struct SendRequest;
+}
+
+namespace weft::queue {
 
 /// The queue pair's send_lock, held; handed to the callee, which lets go of it before it returns.
 using SendGuard = std::unique_lock<base::Lock>;
@@ -31,6 +38,11 @@ class Path {
   /// Executes posted send work and due time-outs, up to the budget; what is left is handed to the
   /// scheduler. Takes over the send lock.
   virtual void advance(QueuePair& qp, SendGuard guard, Budget budget) = 0;
+
+  /// The short way for the most common request, when the send queue is empty: execute it straight
+  /// from the caller's hand and complete it. False if anything at all is out of the ordinary; then
+  /// nothing has happened that posting it the long way would not do again. Send lock held.
+  virtual bool execute_at_once(QueuePair& qp, const SendRequest& request) = 0;
 
   /// The queue pair becomes ready to send, with the settings that it has now. Both locks held.
   virtual void start_sending(QueuePair& qp) = 0;

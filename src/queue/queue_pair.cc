@@ -195,6 +195,7 @@ void fail_queue_pair(QueuePair& qp) {
   QpState now = qp.state.load(std::memory_order_relaxed);
   while (now != QpState::kError && now != QpState::kReset) {
     if (qp.state.compare_exchange_weak(now, QpState::kError, std::memory_order_acq_rel)) {
+      qp.epoch.fetch_add(1, std::memory_order_acq_rel);
       qp.shared->scheduler->run_soon(qp);
       return;
     }

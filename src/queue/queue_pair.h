@@ -58,8 +58,8 @@ class QueuePair {
   Service service = Service::kReliableConnection;
   bool signal_all = false;
   std::atomic<QpState> state{QpState::kReset};
-  /// Advances whenever the connection changes: a peer that remembers it knows whether this still is
-  /// the queue pair that it knew.
+  /// Advances whenever the connection or the right to receive changes: a peer that remembers it
+  /// knows whether this still is the queue pair that it knew.
   std::atomic<std::uint32_t> epoch{0};
   PdId pd;
   Gid local_gid;

@@ -85,9 +85,12 @@ struct RcAnswer {
   enum class Kind : std::uint8_t { kRead, kAtomic };
   Kind kind = Kind::kRead;
   bool pending = false;
+  bool answered = false;  ///< went out once: what is pending now is a repetition
   Psn first_psn;
   std::uint32_t frames = 0;
   std::uint32_t next_frame = 0;  ///< to be sent next, while pending
+  std::uint32_t part_frame = 0;  ///< where the part that was asked for begins
+  std::uint32_t part_end = 0;    ///< and the byte where it ends
   std::uint32_t length = 0;
   RemoteKey key;
   std::uint64_t address = 0;

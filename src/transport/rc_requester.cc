@@ -55,11 +55,22 @@ void go_back(RcRequester& rq, QueuePair& qp) {
   rq.cursor = qp.sq.head();
   rq.offset = 0;
   rq.reads_outstanding = 0;
+  rq.delay_until = kNever;  // the delay that the cursor stood on is reached again later
   rq.went_back = true;
   if (!qp.sq.empty() && qp.sq.front().started && !is_local(qp.sq.front().op)) {
     rq.offset = rq.unacked.distance_from(qp.sq.front().first_psn) * mtu_of(qp);
   }
   qp.count(obs::Counter::kRetransmissions);
+}
+
+/// Something was acknowledged that was not: the peer is alive, and took the frame for which it may
+/// have asked us to wait.
+void made_progress(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
+  rq.went_back = false;
+  rq.phase = RcRequester::Phase::kReady;
+  reset_retries(rq, qp);
+  arm_timer(rq, qp, now);
+  retire_finished(rq, qp);
 }
 
 /// Acknowledges every frame before `upto`. Stops at a read or atomic whose data has not come:
@@ -91,10 +102,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
         !is_local(qp.sq.front().op)) {
       rq.offset = std::max(rq.offset, rq.unacked.distance_from(qp.sq.front().first_psn) * mtu);
     }
-    rq.went_back = false;
-    reset_retries(rq, qp);
-    arm_timer(rq, qp, now);
-    retire_finished(rq, qp);
+    made_progress(rq, qp, now);
   }
   return rq.unacked == upto;
 }
@@ -115,10 +123,7 @@ void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   } else if (rq.cursor == qp.sq.head()) {
     rq.offset = std::max(rq.offset, done * mtu);
   }
-  rq.went_back = false;
-  reset_retries(rq, qp);
-  arm_timer(rq, qp, now);
-  retire_finished(rq, qp);
+  made_progress(rq, qp, now);
 }
 
 void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
@@ -207,8 +212,9 @@ bool reach_local(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Nanoseconds now) 
   if (wqe.op == SendOp::kDelay) {
     if (!wqe.started) {
       wqe.started = true;
-      rq.delay_until = now + wqe.delay_ns;
+      wqe.delay_ns += now;  // from here on it says when the delay ends
     }
+    rq.delay_until = wqe.delay_ns;
     if (now < rq.delay_until) return false;
     rq.delay_until = kNever;
   } else {
@@ -217,6 +223,10 @@ bool reach_local(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Nanoseconds now) 
     wqe.status = run_local(qp, wqe);
   }
   wqe.finished = true;
+  if (wqe.status != CompletionStatus::kSuccess) {
+    retire_finished(rq, qp);  // when its turn comes; until then nothing behind it goes out
+    return false;
+  }
   ++rq.cursor;
   rq.offset = 0;
   retire_finished(rq, qp);
@@ -235,21 +245,23 @@ void advance_cursor(RcRequester& rq, QueuePair& qp, const SendWqe& wqe, std::uin
   if (rq.ack_deadline == kNever) arm_timer(rq, qp, now);
 }
 
+/// Bytes of the next read request. Requests end at multiples of the chunk, counted from the start
+/// of the element, so that the end of each is known when its answer comes.
+std::uint32_t read_bytes(const RcRequester& rq, const SendWqe& wqe, std::uint32_t mtu) {
+  const std::uint32_t chunk = kReadChunkFrames * mtu;
+  return std::min(wqe.length - rq.offset, chunk - rq.offset % chunk);
+}
+
 bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                OutFrame& frame) {
   const std::uint32_t mtu = mtu_of(qp);
-  // Requests end at multiples of the chunk, counted from the start of the element, so that the
-  // end of each is known when its answer comes.
-  const std::uint32_t chunk = kReadChunkFrames * mtu;
-  const std::uint32_t n = std::min(wqe.length - rq.offset, chunk - rq.offset % chunk);
-  const std::uint32_t frames = frames_of(n, mtu);
-  if ((psn + frames).distance_from(rq.unacked) > kWindowFrames) return false;
+  const std::uint32_t n = read_bytes(rq, wqe, mtu);
   begin_frame(qp, psn, frame);
   frame.headers.bth.opcode = wire::Opcode::kRcReadRequest;
   frame.headers.bth.ack_request = true;
   frame.headers.reth = {wqe.rdma.remote.address + rq.offset, wqe.rdma.remote.key, n};
   ++rq.reads_outstanding;
-  advance_cursor(rq, qp, wqe, n, psn + frames, now);
+  advance_cursor(rq, qp, wqe, n, psn + frames_of(n, mtu), now);
   return true;
 }
 
@@ -320,7 +332,8 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     }
     const std::uint32_t mtu = mtu_of(qp);
     const Psn psn = (wqe.started ? wqe.first_psn : rq.next_new) + rq.offset / mtu;
-    if ((psn + 1).distance_from(rq.unacked) > kWindowFrames) return false;
+    const std::uint32_t frames = is_read(wqe.op) ? frames_of(read_bytes(rq, wqe, mtu), mtu) : 1;
+    if ((psn + frames).distance_from(rq.unacked) > kWindowFrames) return false;
     if (is_answered(wqe.op) && rq.reads_outstanding >= qp.attributes.max_rd_atomic) return false;
     if (!wqe.started) {
       wqe.started = true;

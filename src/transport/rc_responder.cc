@@ -187,13 +187,14 @@ RcAnswer& answer_at(const RcResponder& rs, const QueuePair& qp, std::uint32_t i)
                     std::max<std::uint32_t>(1, qp.attributes.max_dest_rd_atomic)];
 }
 
-/// A slot for a new answer; the oldest one that is all sent makes room. nullptr: the peer has more
+/// A slot for a new answer; the oldest one that went out makes room, also when it is to go out
+/// again: a peer that asks this much further has got it meanwhile. nullptr: the peer has more
 /// outstanding than was agreed.
 RcAnswer* new_answer(RcResponder& rs, const QueuePair& qp) {
   const std::uint32_t limit = qp.attributes.max_dest_rd_atomic;
   if (limit == 0) return nullptr;
   if (rs.answers_count == limit) {
-    if (answer_at(rs, qp, 0).pending) return nullptr;
+    if (!answer_at(rs, qp, 0).answered) return nullptr;
     rs.answers_first = static_cast<std::uint8_t>((rs.answers_first + 1) % limit);
     --rs.answers_count;
   }
@@ -211,21 +212,23 @@ bool have_answer_ring(RcResponder& rs, const QueuePair& qp) {
 void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
   if (reth.length > kMaxMessageBytes) return refuse(rs, qp, NakCode::kInvalidRequest);
+  // Before the key is looked at: a request that is one too many must not use up a one-shot key.
+  RcAnswer* answer = new_answer(rs, qp);
+  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
   const std::uint64_t use = name_operation(rs, qp);
   if (reth.length > 0) {
     memory::Flight::Scope flight;
     flight.adopt(memory::Hold::kRemote);
     if (!check(qp, reth.key, reth.address, reth.length, Access::kRemoteRead, use)) {
+      --rs.answers_count;
       return refuse(rs, qp, NakCode::kRemoteAccess);
     }
   }
-  RcAnswer* answer = new_answer(rs, qp);
-  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
   answer->kind = RcAnswer::Kind::kRead;
   answer->pending = true;
   answer->first_psn = packet.bth.psn;
   answer->frames = frames_of(reth.length, bytes(qp.attributes.path_mtu));
-  answer->length = reth.length;
+  answer->length = answer->part_end = reth.length;
   answer->key = reth.key;
   answer->address = reth.address;
   answer->use = use;
@@ -291,7 +294,9 @@ void on_duplicate(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
                       packet.reth.address == answer.address + skipped &&
                       packet.reth.length <= answer.length - skipped;
     if (!same) return;  // not a copy of what was asked: nobody is owed an answer
-    answer.next_frame = answer.pending ? std::min(answer.next_frame, at) : at;
+    const auto part_end = static_cast<std::uint32_t>(skipped) + packet.reth.length;
+    if (!answer.pending || at <= answer.next_frame) answer.next_frame = answer.part_frame = at;
+    answer.part_end = answer.pending ? std::max(answer.part_end, part_end) : part_end;
     answer.pending = true;
     return;
   }
@@ -321,12 +326,12 @@ std::uint32_t source_of(const RcAnswer& answer) {
 bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFrame& frame) {
   const std::uint32_t mtu = bytes(qp.attributes.path_mtu);
   const std::uint32_t offset = answer.next_frame * mtu;
-  const std::uint32_t n = std::min(mtu, answer.length - offset);
-  const bool last = answer.next_frame + 1 == answer.frames;
+  const std::uint32_t n = std::min(mtu, answer.part_end - offset);
+  const bool last = offset + n == answer.part_end;
   begin_frame(qp, answer.first_psn + answer.next_frame, frame);
   frame.headers.bth.opcode =
       wire::make_opcode(wire::Service::kRc, wire::Operation::kReadResponse,
-                        position_of(answer.next_frame == 0, last), false, false);
+                        position_of(answer.next_frame == answer.part_frame, last), false, false);
   frame.headers.aeth = wire::Aeth::ack(answer.msn);
   frame.source = source_of(answer);
   if (n > 0) {
@@ -346,6 +351,7 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFra
   ++answer.next_frame;
   if (last) {
     answer.pending = false;
+    answer.answered = true;
     answer.next_frame = 0;
   }
   return true;
@@ -357,6 +363,7 @@ void build_atomic_response(const QueuePair& qp, RcAnswer& answer, OutFrame& fram
   frame.headers.aeth = wire::Aeth::ack(answer.msn);
   frame.headers.atomic_ack.original = answer.result;
   answer.pending = false;
+  answer.answered = true;
 }
 
 void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {

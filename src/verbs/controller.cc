@@ -269,6 +269,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
   }
   if (to == QpState::kError) {
     qp.state.store(QpState::kError, std::memory_order_release);
+    qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     memory::Flight::drain(&qp);  // nobody works on it any more when this returns
     queue::flush(qp);
     return {};
@@ -277,6 +278,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     const std::lock_guard send_guard(qp.send_lock);
     const std::lock_guard recv_guard(qp.recv_lock);
     apply(qp.attributes, a, given);
+    if (has(given, QpAttribute::kAccess)) qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     if (to == QpState::kInit) qp.local_gid = ports_[qp.attributes.port - 1u].address;
     if (to == QpState::kReadyToReceive) {
       qp.path = make_path(qp);

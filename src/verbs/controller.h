@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "base/permutation24.h"
 #include "base/random.h"
 #include "base/slot_table.h"
+#include "memory/flight.h"
 #include "memory/key_table.h"
 #include "obs/counters.h"
 #include "path/directory.h"
@@ -89,6 +91,14 @@ class Controller final : public path::QueuePairTable,
                       QpAttribute given);
   Result<void> post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,
                          std::size_t* posted);
+  /// The short way of post_send for one request; false: take the long way. The lock is never let go
+  /// of, so it keeps the path where it is.
+  static bool post_at_once(queue::QueuePair& qp, const SendRequest& request) {
+    if (!qp.send_lock.try_lock()) [[unlikely]] return false;
+    const std::lock_guard guard(qp.send_lock, std::adopt_lock);
+    return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend && qp.sq.empty() &&
+           qp.path->execute_at_once(qp, request);
+  }
   Result<void> post_receive(queue::QueuePair& qp, std::span<const ReceiveRequest> requests,
                             std::size_t* posted);
 

@@ -18,6 +18,12 @@ constexpr QpAttribute kReliableRts = QpAttribute::kTimeout | QpAttribute::kRetry
                                      QpAttribute::kRnrRetry | QpAttribute::kSendPsn |
                                      QpAttribute::kMaxRdAtomic;
 
+/// Out of line, so that the short way of post_send stays short.
+[[gnu::noinline]] Result<void> post_one(QpObject& object, const SendRequest& request) {
+  std::size_t posted = 0;
+  return object.pd->controller->post_send(*object.core, {&request, 1}, &posted);
+}
+
 }  // namespace
 
 // ---- shared receive queues ------------------------------------------------------------------
@@ -102,8 +108,8 @@ Result<void> QueuePair::post_send(std::span<const SendRequest> requests, std::si
 }
 
 Result<void> QueuePair::post_send(const SendRequest& request) {
-  std::size_t posted = 0;
-  return object_->pd->controller->post_send(*object_->core, {&request, 1}, &posted);
+  if (Controller::post_at_once(*object_->core, request)) [[likely]] return {};
+  return post_one(*object_, request);
 }
 
 Result<void> QueuePair::post_receive(std::span<const ReceiveRequest> requests,

@@ -1,0 +1,22 @@
+// The time of a simulated world: it stands still while code runs and jumps to the next event.
+// Owned by the world; one thread.
+#pragma once
+
+#include "base/assert.h"
+#include "path/engine.h"
+
+namespace weft::sim {
+
+class VirtualClock final : public path::Clock {
+ public:
+  Nanoseconds now() override { return now_; }
+  void advance_to(Nanoseconds when) {
+    WEFT_ASSERT(when >= now_);
+    now_ = when;
+  }
+
+ private:
+  Nanoseconds now_ = 1'000;  ///< not 0, which production code may take for "not yet"
+};
+
+}  // namespace weft::sim

@@ -1,0 +1,146 @@
+// The figures of the data path that can be counted rather than timed: instructions by callgrind,
+// allocations by a counting operator new, bytes of an idle queue pair. Not under sanitizers.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <weft/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+std::atomic<std::uint64_t> allocations{0};
+
+}  // namespace
+
+// NOLINTBEGIN: the replaced global operators count, and pass on to malloc.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* p = std::malloc(size)) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(size);
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+// NOLINTEND
+
+namespace {
+
+using weft::Access;
+namespace v = weft::verbs;
+
+constexpr std::uint64_t kMaxInstructions = 250;
+constexpr std::uint64_t kMaxIdleBytes = 1024;
+constexpr int kWrites = 1000;
+
+/// Runs a command and returns what it printed; the exit status goes to *status.
+std::string run(const std::string& command, int* status) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    output.append(buffer.data(), n);
+  }
+  *status = pclose(pipe);
+  return output;
+}
+
+TEST(Figures, an_8_byte_write_takes_at_most_250_instructions_to_post_and_poll) {
+  // B1.7
+  int status = 0;
+  const std::string output =
+      run("valgrind --tool=callgrind --toggle-collect='*measured_writes*' "
+          "--callgrind-out-file=/dev/null " WEFT_BIN_DIR "/write_loop " +
+              std::to_string(kWrites),
+          &status);
+  ASSERT_EQ(status, 0) << output;
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(output, match, std::regex("Collected : ([0-9]+)"))) << output;
+  const std::uint64_t each = std::stoull(match[1]) / kWrites;
+  std::printf("post and poll of an 8-byte RDMA write: %lu instructions (at most %lu)\n", each,
+              kMaxInstructions);
+  EXPECT_GT(each, 50u) << "the loop was not measured";
+  EXPECT_LE(each, kMaxInstructions);
+}
+
+TEST(Figures, the_data_path_allocates_nothing) {
+  const auto device = v::Device::open().value();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(64).value();
+  std::vector<std::uint64_t> memory(1 << 16);
+  const auto region = pd.register_memory(memory, Access::kLocalWrite | Access::kRemoteWrite |
+                                                     Access::kRemoteRead | Access::kRemoteAtomic)
+                          .value();
+  auto [a, b] = pd.create_connected_pair(cq).value();
+  const auto half = static_cast<std::uint32_t>(region.length() / 2);
+  const auto round = [&](std::uint32_t bytes) {
+    const weft::Sge here = region.sge(0, bytes);
+    const weft::Sge there = region.sge(half, bytes);
+    const weft::Sge word = region.sge(0, 8);
+    weft::SendRequest add;
+    add.op = weft::SendOp::kFetchAdd;
+    add.sges = {&word, 1};
+    add.remote = region.remote(half);
+    add.operand = 1;
+    bool ok = b.post_receive(there).has_value() && a.post_send(here).has_value() &&
+              a.post_write(here, region.remote(half)).has_value() &&
+              a.post_read(here, region.remote(half)).has_value() && a.post_send(add).has_value();
+    for (int completions = 0; ok && completions < 5;) {
+      std::array<weft::Completion, 8> out;
+      const std::size_t n = cq.poll(out);
+      for (std::size_t i = 0; i < n; ++i) ok = ok && out[i].ok();
+      completions += static_cast<int>(n);
+    }
+    return ok;
+  };
+  ASSERT_TRUE(round(8));  // rings, tables and this thread's slot are made at the first use
+  ASSERT_TRUE(round(half));
+  const std::uint64_t before = allocations.load();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(round(8));
+    ASSERT_TRUE(round(half));
+  }
+  EXPECT_EQ(allocations.load() - before, 0u);
+}
+
+TEST(Figures, an_idle_queue_pair_takes_at_most_1_KiB) {
+  // B1.1
+  constexpr std::size_t kCount = 100'000;
+  const auto device = v::Device::open().value();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(64).value();
+  std::vector<v::QueuePair> all;
+  all.reserve(kCount);
+  const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  for (std::size_t i = 0; i < kCount; i += 2) {
+    auto pair = pd.create_connected_pair(cq);
+    ASSERT_TRUE(pair.has_value()) << pair.error().message;
+    all.push_back(std::move(pair->first));
+    all.push_back(std::move(pair->second));
+  }
+  const std::size_t each = (mallinfo2().uordblks + mallinfo2().hblkhd - before) / kCount;
+  std::printf("%zu connected idle queue pairs: %zu bytes each (at most %lu)\n", kCount, each,
+              kMaxIdleBytes);
+  EXPECT_GT(each, 100u) << "nothing was measured";
+  EXPECT_LE(each, kMaxIdleBytes);
+  // They are real: the last one still works.
+  std::array<std::uint64_t, 2> words{7, 0};
+  const auto region =
+      pd.register_memory(words, Access::kLocalWrite | Access::kRemoteWrite).value();
+  ASSERT_TRUE(all[kCount - 2].post_write(region.sge(0, 8), region.remote(8)));
+  ASSERT_TRUE(cq.wait(std::chrono::seconds(5)).value().ok());
+  EXPECT_EQ(words[1], 7u);
+}
+
+}  // namespace

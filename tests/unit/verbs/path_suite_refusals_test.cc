@@ -1,0 +1,170 @@
+// What a peer may not do, over every path: the same completion at the initiator, memory untouched,
+// both queue pairs in the error state, everything else flushed, the owner told.
+#include <array>
+
+#include "support/path_suite.h"
+
+namespace weft::test {
+namespace {
+
+constexpr AsyncEventKind kAccessEvent = AsyncEventKind::kQueuePairAccessError;
+constexpr AsyncEventKind kRequestEvent = AsyncEventKind::kQueuePairRequestError;
+
+class PathRefusals : public PathSuite {
+ protected:
+  /// Posts the request with a harmless write behind it, and looks at everything that must follow.
+  void expect_refused(SendRequest request, const Sge& sge,
+                      CompletionStatus status = CompletionStatus::kRemoteAccessError,
+                      AsyncEventKind event = kAccessEvent, QueuePairAttributes attributes = {}) {
+    Link link = connect({}, attributes);
+    expect_refused(link, request, sge, status, event);
+  }
+
+  void expect_refused(Link& link, SendRequest request, const Sge& sge, CompletionStatus status,
+                      AsyncEventKind event) {
+    Memory behind(b, 8);
+    post_receive(link.a, 60);
+    post_receive(link.b, 50);
+    post_receive(link.b, 51);
+    request.wr_id = 1;
+    request.sges = {&sge, 1};
+    const Sge some{sge.address, 8, sge.lkey};
+    const std::array<SendRequest, 2> both{
+        request, {.wr_id = 2, .op = SendOp::kWrite, .sges = {&some, 1}, .remote = behind.remote()}};
+    std::size_t posted = 0;
+    must(link.a.post_send(both, &posted));
+    EXPECT_TRUE(has_failed(next(a.sends), 1, status));
+    EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kFlushed));
+    EXPECT_TRUE(has_failed(next(a.receives), 60, CompletionStatus::kFlushed));
+    EXPECT_TRUE(has_failed(next(b.receives), 50, CompletionStatus::kFlushed));
+    EXPECT_TRUE(has_failed(next(b.receives), 51, CompletionStatus::kFlushed));
+    const AsyncEvent told = next_event(b);
+    EXPECT_EQ(told.kind, event);
+    EXPECT_EQ(told.qpn, link.b.number());
+    EXPECT_EQ(link.a.state(), QpState::kError);
+    EXPECT_EQ(link.b.state(), QpState::kError);
+    EXPECT_TRUE(behind.is_zero()) << "what stood behind the failure never happened";
+    EXPECT_TRUE(is_quiet(a.sends));
+    EXPECT_TRUE(is_quiet(b.receives));
+  }
+
+  /// Write, read and (8 bytes at a multiple of 8) fetch-and-add.
+  void expect_all_refused(const RemoteAddress& at, const Memory& near, std::uint32_t length) {
+    for (const SendOp op : {SendOp::kWrite, SendOp::kRead, SendOp::kFetchAdd}) {
+      if (op == SendOp::kFetchAdd && (length != 8 || at.address % 8 != 0)) continue;
+      SCOPED_TRACE(to_string(op));
+      SendRequest request{.op = op, .remote = at};
+      request.operand = 1;
+      expect_refused(request, near.sge(0, length));
+    }
+    EXPECT_TRUE(near.holds(kNear));
+  }
+
+  static constexpr std::uint32_t kNear = 70, kFar = 71;
+};
+INSTANTIATE_TEST_SUITE_P(Over, PathRefusals, testing::ValuesIn(all_ways()), way_name);
+
+TEST_P(PathRefusals, a_key_that_never_was) {
+  // B4.9
+  Memory near(a, 8), far(b, 8);
+  near.fill(kNear), far.fill(kFar);
+  for (const std::uint32_t flipped : {1u, 0x100u, 0x8000'0000u}) {
+    expect_all_refused({far.region.address(), RemoteKey(far.region.rkey().value ^ flipped)}, near,
+                       8);
+  }
+  EXPECT_TRUE(far.holds(kFar));
+}
+
+TEST_P(PathRefusals, a_key_whose_region_is_gone) {
+  // B4.9
+  Memory near(a, 8), far(b, 8);
+  near.fill(kNear), far.fill(kFar);
+  const RemoteAddress stale = far.remote();
+  must(far.region.deregister());
+  expect_all_refused(stale, near, 8);
+  EXPECT_TRUE(far.holds(kFar));
+}
+
+TEST_P(PathRefusals, a_key_of_another_protection_domain) {
+  // B4.9
+  const Node elsewhere(b.device);
+  Memory near(a, 8), far(elsewhere, 8);
+  near.fill(kNear), far.fill(kFar);
+  expect_all_refused(far.remote(), near, 8);
+  EXPECT_TRUE(far.holds(kFar));
+}
+
+TEST_P(PathRefusals, one_byte_outside_refuses_all_of_it) {
+  // B4.9: large and small, before the beginning and past the end.
+  Memory near(a, 600'000), around(b, 600'000);
+  near.fill(kNear), around.fill(kFar);
+  const MemoryRegion inner =
+      must(b.pd.register_memory(around.bytes.data() + 8, 599'984, kEverything));
+  expect_all_refused(inner.remote(599'984 - 7), near, 8);
+  expect_all_refused(inner.remote(599'984), near, 8);
+  expect_all_refused(inner.remote(static_cast<std::uint64_t>(-1)), near, 8);
+  expect_all_refused(inner.remote(0), near, 599'985);
+  expect_all_refused(inner.remote(static_cast<std::uint64_t>(-1)), near, 599'984);
+  EXPECT_TRUE(around.holds(kFar));
+}
+
+TEST_P(PathRefusals, an_end_beyond_the_address_space) {
+  // B4.9
+  Memory near(a, 64), far(b, 64);
+  near.fill(kNear), far.fill(kFar);
+  expect_all_refused({~std::uint64_t{0} - 7, far.region.rkey()}, near, 8);
+  expect_all_refused({~std::uint64_t{0} - 30, far.region.rkey()}, near, 64);
+  EXPECT_TRUE(far.holds(kFar));
+}
+
+TEST_P(PathRefusals, rights_that_the_region_does_not_give) {
+  // B4.9
+  Memory near(a, 8), readable(b, 8, Access::kLocalWrite | Access::kRemoteRead),
+      writable(b, 8, Access::kLocalWrite | Access::kRemoteWrite);
+  near.fill(kNear), readable.fill(kFar), writable.fill(kFar);
+  expect_refused({.op = SendOp::kWrite, .remote = readable.remote()}, near.sge());
+  expect_refused({.op = SendOp::kFetchAdd, .remote = readable.remote()}, near.sge());
+  expect_refused({.op = SendOp::kCompareSwap, .remote = writable.remote()}, near.sge());
+  expect_refused({.op = SendOp::kRead, .remote = writable.remote()}, near.sge());
+  EXPECT_TRUE(readable.holds(kFar) && writable.holds(kFar) && near.holds(kNear));
+}
+
+TEST_P(PathRefusals, rights_that_the_queue_pair_does_not_give) {
+  Memory near(a, 8), far(b, 8);
+  near.fill(kNear), far.fill(kFar);
+  for (const auto& [op, missing] : {std::pair{SendOp::kWrite, Access::kRemoteWrite},
+                                    std::pair{SendOp::kRead, Access::kRemoteRead},
+                                    std::pair{SendOp::kCompareSwap, Access::kRemoteAtomic}}) {
+    QueuePairAttributes attributes;
+    attributes.access = attributes.access & ~missing;
+    expect_refused({.op = op, .remote = far.remote()}, near.sge(),
+                   CompletionStatus::kRemoteAccessError, kAccessEvent, attributes);
+  }
+  EXPECT_TRUE(far.holds(kFar) && near.holds(kNear));
+}
+
+TEST_P(PathRefusals, an_atomic_that_is_not_aligned) {
+  Memory near(a, 8), far(b, 24);
+  near.fill(kNear), far.fill(kFar);
+  for (const SendOp op : {SendOp::kCompareSwap, SendOp::kFetchAdd}) {
+    expect_refused({.op = op, .remote = far.remote(4)}, near.sge(),
+                   CompletionStatus::kRemoteInvalidRequest, kRequestEvent);
+  }
+  EXPECT_TRUE(far.holds(kFar) && near.holds(kNear));
+}
+
+TEST_P(PathRefusals, a_window_without_the_right) {
+  // B4.5: a window narrows what its region allows.
+  Link link = connect();
+  Memory near(a, 8), far(b, 64);
+  near.fill(kNear), far.fill(kFar);
+  MemoryWindow window = must(b.pd.allocate_window(WindowType::kType1));
+  must(link.b.post_send(window.bind_request(far.region, 0, 64, Access::kRemoteRead)));
+  EXPECT_TRUE(next(b.sends).ok());
+  expect_refused(link, {.op = SendOp::kWrite, .remote = {far.region.address(), window.rkey()}},
+                 near.sge(), CompletionStatus::kRemoteAccessError, kAccessEvent);
+  EXPECT_TRUE(far.holds(kFar));
+}
+
+}  // namespace
+}  // namespace weft::test
