@@ -9,18 +9,30 @@
 
 #include "memory/vmm.h"
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define WEFT_X86_LEAVES 1
-#if defined(__has_feature)
+#if defined(__SANITIZE_THREAD__)
+#define WEFT_TSAN 1
+#elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#undef WEFT_X86_LEAVES
+#define WEFT_TSAN 1
 #endif
 #endif
+#if defined(__x86_64__) && !defined(WEFT_TSAN)
+#define WEFT_X86_LEAVES 1
 #endif
 
 namespace weft::memory::guard {
+
 /// For the handler: if the fault struck in a leaf, makes that leaf return `fault`.
 bool leave_leaf(void* signal_context, Fault fault);
+
+#if defined(WEFT_TSAN)
+/// tsan's atomics hold its locks while they touch memory, and no long jump may leave them: so let a
+/// fault strike here, in a write that changes nothing, before they are called.
+void before_atomic(void* at);
+#else
+inline void before_atomic(void*) {}
+#endif
+
 }  // namespace weft::memory::guard
 
 extern "C" {

@@ -19,6 +19,7 @@ Fault copy_one(std::byte* to, const std::byte* from) {
   return guarded_fault([=] {
     T value;
     std::memcpy(&value, from, sizeof value);
+    guard::before_atomic(to);
     __atomic_store_n(reinterpret_cast<T*>(to), value, __ATOMIC_RELEASE);
   });
 }
@@ -34,6 +35,11 @@ Fault copy_one(std::byte* to, const std::byte* from) {
 }
 
 }  // namespace
+
+#if defined(WEFT_TSAN)
+void guard::before_atomic(void* at) { touch(static_cast<std::byte*>(at)); }
+#endif
+
 }  // namespace weft::memory
 
 extern "C" {
@@ -60,11 +66,15 @@ Fault weft_leaf_swap(std::uint64_t* at, std::uint64_t compare, std::uint64_t swa
                      std::uint64_t* old) {
   return guarded_fault([=] {
     *old = compare;
+    weft::memory::guard::before_atomic(at);
     __atomic_compare_exchange_n(at, old, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   });
 }
 Fault weft_leaf_add(std::uint64_t* at, std::uint64_t add, std::uint64_t* old) {
-  return guarded_fault([=] { *old = __atomic_fetch_add(at, add, __ATOMIC_SEQ_CST); });
+  return guarded_fault([=] {
+    weft::memory::guard::before_atomic(at);
+    *old = __atomic_fetch_add(at, add, __ATOMIC_SEQ_CST);
+  });
 }
 
 }  // extern "C"

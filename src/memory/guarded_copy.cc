@@ -26,6 +26,7 @@ void store_pieces(std::byte* to, const std::byte* from, std::size_t n) {
     const std::size_t size = std::min(std::bit_floor(n), alignment);
     const auto put = [&]<class T>(T value) {
       std::memcpy(&value, from, sizeof value);
+      guard::before_atomic(to);
       __atomic_store_n(reinterpret_cast<T*>(to), value, __ATOMIC_RELEASE);
     };
     switch (size) {

@@ -14,7 +14,7 @@ namespace weft::path {
 namespace {
 
 constexpr std::size_t kFramesPerPoll = 64;
-constexpr int kRunsPerProgress = 64;
+constexpr std::uint32_t kRunsPerProgress = 64;
 
 wire::Service wire_service(Service service) {
   switch (service) {
@@ -147,11 +147,40 @@ void Engine::run_soon(queue::QueuePair& qp) {
 void Engine::enqueue(queue::QueuePair& qp) {
   if (qp.scheduled.queued) return;
   qp.scheduled.queued = true;
-  qp.scheduled.next = nullptr;
-  (run_last_ != nullptr ? run_last_->scheduled.next : run_first_) = &qp;
-  run_last_ = &qp;
+  const QpState state = qp.state.load(std::memory_order_acquire);
+  if (state == QpState::kError || state == QpState::kSendQueueError) {
+    failed_.append(qp);
+    failures_.fetch_add(1, std::memory_order_release);
+  } else {
+    unfinished_.append(qp);
+  }
   runnable_.fetch_add(1, std::memory_order_release);
   wake(0);
+}
+
+void Engine::RunList::append(queue::QueuePair& qp) {
+  qp.scheduled.next = nullptr;
+  (last != nullptr ? last->scheduled.next : first) = &qp;
+  last = &qp;
+}
+
+queue::QueuePair* Engine::RunList::pop() {
+  queue::QueuePair* qp = first;
+  if (qp == nullptr) return nullptr;
+  first = qp->scheduled.next;
+  if (first == nullptr) last = nullptr;
+  return qp;
+}
+
+bool Engine::RunList::erase(queue::QueuePair& qp) {
+  queue::QueuePair* previous = nullptr;
+  for (queue::QueuePair* at = first; at != nullptr; previous = at, at = at->scheduled.next) {
+    if (at != &qp) continue;
+    (previous != nullptr ? previous->scheduled.next : first) = qp.scheduled.next;
+    if (last == &qp) last = previous;
+    return true;
+  }
+  return false;
 }
 
 void Engine::run_at(queue::QueuePair& qp, Nanoseconds when) {
@@ -174,24 +203,24 @@ void Engine::forget(queue::QueuePair& qp) {
   if (qp.scheduled.heap_position != 0) heap_erase(qp);
   publish_earliest();
   if (!qp.scheduled.queued) return;
-  queue::QueuePair** link = &run_first_;
-  queue::QueuePair* previous = nullptr;
-  while (*link != &qp) {
-    previous = *link;
-    link = &previous->scheduled.next;
-  }
-  *link = qp.scheduled.next;
-  if (run_last_ == &qp) run_last_ = previous;
   qp.scheduled.queued = false;
+  if (failed_.erase(qp)) {
+    failures_.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    unfinished_.erase(qp);
+  }
   runnable_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-queue::QueuePair* Engine::take_runnable() {
+queue::QueuePair* Engine::take_runnable(bool failed_only) {
   const std::lock_guard guard(lock_);
-  queue::QueuePair* qp = run_first_;
+  queue::QueuePair* qp = failed_.pop();
+  if (qp != nullptr) {
+    failures_.fetch_sub(1, std::memory_order_relaxed);
+  } else if (!failed_only) {
+    qp = unfinished_.pop();
+  }
   if (qp == nullptr) return nullptr;
-  run_first_ = qp->scheduled.next;
-  if (run_first_ == nullptr) run_last_ = nullptr;
   qp->scheduled.queued = false;
   runnable_.fetch_sub(1, std::memory_order_relaxed);
   // Under the lock: a destroyer that does not find it in the list any more waits for this word.
@@ -208,10 +237,13 @@ void Engine::run(queue::QueuePair& qp) {
   if (after == QpState::kError || after == QpState::kSendQueueError) queue::flush(qp);
 }
 
-bool Engine::run_some() {
-  int runs = 0;
-  while (runs < kRunsPerProgress && has_runnable()) {
-    queue::QueuePair* qp = take_runnable();
+bool Engine::run_some(bool failed_only) {
+  // Only what waits now: a queue pair that has more to do afterwards comes again with the next call.
+  const std::uint32_t most =
+      std::min(kRunsPerProgress, runnable_.load(std::memory_order_relaxed));
+  std::uint32_t runs = 0;
+  while (runs < most) {
+    queue::QueuePair* qp = take_runnable(failed_only);
     if (qp == nullptr) break;
     run(*qp);
     memory::Flight::clear(memory::Hold::kSelf);
@@ -243,12 +275,12 @@ bool Engine::poll_ports() {
 bool Engine::progress() {
   bool did = poll_ports();
   did |= fire_timers();
-  did |= run_some();
+  if (has_runnable()) did |= run_some(false);
   return did;
 }
 
-void Engine::run_deferred() {
-  if (has_runnable()) run_some();
+void Engine::flush_failed() {
+  if (failures_.load(std::memory_order_acquire) != 0) run_some(true);
 }
 
 // ---- the heap of deadlines ------------------------------------------------------------------

@@ -53,8 +53,9 @@ class Engine final : public queue::Scheduler {
   /// Does a bounded amount of what there is to do. True if something was done. Must not be called
   /// with any lock of a queue pair held.
   bool progress();
-  /// Like progress(), but leaves the ports alone: what a post does on its way out.
-  void run_deferred();
+  /// Flushes queue pairs that failed: what a post does on its way out. Unfinished work is left to
+  /// progress(), since a post copies only so much.
+  void flush_failed();
 
   /// When progress() must be called next although nothing arrives; kNever if not at all.
   Nanoseconds next_deadline() const { return earliest_.load(std::memory_order_acquire); }
@@ -71,10 +72,19 @@ class Engine final : public queue::Scheduler {
   class PortReceiver;
 
   bool fire_timers();
-  bool run_some();
+  bool run_some(bool failed_only);
   bool poll_ports();
   void run(queue::QueuePair& qp);
-  queue::QueuePair* take_runnable();
+  /// Queue pairs that wait to be run, oldest first, linked through QueuePair::scheduled.
+  struct RunList {
+    queue::QueuePair* first = nullptr;
+    queue::QueuePair* last = nullptr;
+
+    void append(queue::QueuePair& qp);
+    queue::QueuePair* pop();
+    bool erase(queue::QueuePair& qp);
+  };
+  queue::QueuePair* take_runnable(bool failed_only);
   // With lock_ held:
   void enqueue(queue::QueuePair& qp);
   void wake(Nanoseconds deadline);
@@ -92,11 +102,12 @@ class Engine final : public queue::Scheduler {
   obs::Counters& counters_;
 
   base::Lock lock_;
-  queue::QueuePair* run_first_ = nullptr;
-  queue::QueuePair* run_last_ = nullptr;
+  RunList failed_;    ///< to be flushed
+  RunList unfinished_;  ///< with work, or a time-out, to see to
   std::vector<queue::QueuePair*> heap_;
   std::function<void(Nanoseconds)> wake_;
-  std::atomic<std::uint32_t> runnable_{0};
+  std::atomic<std::uint32_t> runnable_{0};  ///< in both lists
+  std::atomic<std::uint32_t> failures_{0};  ///< in failed_
   std::atomic<Nanoseconds> earliest_{kNever};
   std::atomic<std::uint64_t> polls_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;

@@ -21,8 +21,7 @@ constexpr A kConnectedInit = A::kPKeyIndex | A::kPort | A::kAccess;
 constexpr A kDatagramInit = A::kPKeyIndex | A::kPort | A::kQKey;
 constexpr A kUcRtr = A::kAddress | A::kPathMtu | A::kRemoteQpn | A::kReceivePsn;
 constexpr A kRcRtr = kUcRtr | A::kMaxDestRdAtomic | A::kMinRnrTimer;
-constexpr A kRcRts =
-    A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSendPsn | A::kMaxRdAtomic;
+constexpr A kRcRts = A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSendPsn | A::kMaxRdAtomic;
 constexpr A kRcLive = A::kAccess | A::kMinRnrTimer;
 
 // Moves to RESET and ERR are allowed from everywhere and need nothing: they have no rows.
@@ -67,21 +66,21 @@ Transition transition(Service service, QpState from, QpState to) {
 Result<void> check_transition(Service service, QpState from, QpState to, QpAttribute given) {
   const Transition rule = transition(service, from, to);
   if (!rule.allowed) {
-    return fail(Errc::kInvalidState, fmt::format("state: a {} queue pair cannot go from {} to {}",
-                                                 to_string(service), to_string(from),
-                                                 to_string(to)));
+    return fail(Errc::kInvalidState,
+                fmt::format("state: a {} queue pair cannot go from {} to {}", to_string(service),
+                            to_string(from), to_string(to)));
   }
   const QpAttribute missing = rule.required & ~given;
   if (missing != A::kNone) {
-    return fail(Errc::kInvalidArgument, fmt::format("attributes: {} to {} needs {}",
-                                                    to_string(from), to_string(to),
-                                                    to_string(missing)));
+    return fail(Errc::kInvalidArgument,
+                fmt::format("attributes: {} to {} needs {}", to_string(from), to_string(to),
+                            to_string(missing)));
   }
   const QpAttribute extra = given & ~(rule.required | rule.optional);
   if (extra != A::kNone && to != S::kReset && to != S::kError) {
-    return fail(Errc::kInvalidArgument, fmt::format("attributes: {} cannot be set from {} to {}",
-                                                    to_string(extra), to_string(from),
-                                                    to_string(to)));
+    return fail(Errc::kInvalidArgument,
+                fmt::format("attributes: {} cannot be set from {} to {}", to_string(extra),
+                            to_string(from), to_string(to)));
   }
   return {};
 }

@@ -50,7 +50,10 @@ void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     rs.message = Message::kSend;
     rs.offset = 0;
   }
-  const CompletionStatus status = scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
+  const bool too_long = rs.offset + packet.payload.size() > kMaxMessageBytes;
+  const CompletionStatus status = too_long
+                                      ? CompletionStatus::kLocalLengthError
+                                      : scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
   if (status != CompletionStatus::kSuccess) {
     drop_message(rs, qp);
     complete_receive(qp, std::exchange(rs.receive, nullptr), {.status = status});

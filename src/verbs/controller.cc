@@ -295,8 +295,9 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     }
   }
   if (to == QpState::kReadyToSend || to == QpState::kSendQueueDrained) {
-    engine_.run_soon(qp);  // what waited in SQD, or the news that nothing is outstanding
-    engine_.run_deferred();
+    // What waited in SQD, or the news that nothing is outstanding.
+    const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+    qp.path->advance(qp, queue::SendGuard(qp.send_lock), {});
   }
   return {};
 }
@@ -327,7 +328,7 @@ Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendReq
     }
   }
   *posted = done;
-  engine_.run_deferred();
+  engine_.flush_failed();
   return result;
 }
 
@@ -349,7 +350,7 @@ Result<void> Controller::post_receive(queue::QueuePair& qp,
   }
   if (qp.state.load(std::memory_order_acquire) == QpState::kError) {
     engine_.run_soon(qp);
-    engine_.run_deferred();
+    engine_.flush_failed();
   }
   return {};
 }

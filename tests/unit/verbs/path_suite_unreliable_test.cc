@@ -155,8 +155,8 @@ TEST_P(PathUnreliable, datagrams_bring_their_header_along) {
   if (a.device.address().is_ipv4()) {
     const auto ip = wire::Ipv4::parse(header.subspan(20)).value();
     EXPECT_EQ(ip.total_length, 20 + 8 + kTransport);
-    EXPECT_EQ(Gid::ipv4(ip.source[0], ip.source[1], ip.source[2], ip.source[3]),
-              a.device.address());
+    EXPECT_EQ(ip.source_gid(), a.device.address());
+    EXPECT_EQ(ip.destination_gid(), b.device.address());
   } else {
     const auto ip = wire::Ipv6::parse(header).value();
     EXPECT_EQ(ip.payload_length, 8 + kTransport);

@@ -172,8 +172,8 @@ TEST_P(PathWindows, one_key_serves_many_queue_pairs_and_nodes) {
   const Node c(open()), d(open());
   Memory memory(b, 4 * 8);
   std::vector<Link> links;
-  for (const Node* node : {&a, &a, &c, &d}) links.push_back(connect(*node, b));
   const std::array<const Node*, 4> nodes{&a, &a, &c, &d};
+  for (const Node* node : nodes) links.push_back(connect(*node, b));
   for (std::uint32_t i = 0; i < 4; ++i) {
     Memory from(*nodes[i], 8);
     from.fill(10 + i);
