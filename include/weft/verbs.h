@@ -50,7 +50,7 @@ enum class NodeKind : std::uint8_t { kHost, kIoAdapter };
 enum class PathPolicy : std::uint8_t { kAutomatic, kFramed };
 
 struct PortOptions {
-  std::string address;      ///< "127.0.0.1", "fd00::1"; empty: one of its own, for this process
+  std::string address = {};  ///< "127.0.0.1", "fd00::1"; empty: one of its own, for this process
   bool on_network = false;  ///< speak RoCEv2 on UDP port 4791 of that address
 };
 
@@ -59,7 +59,7 @@ struct DeviceOptions {
   NodeKind kind = NodeKind::kHost;
   PathPolicy path = PathPolicy::kAutomatic;
   std::uint32_t max_queue_pairs = 0;  ///< 0: 1,048,576 for a host, 8 for an I/O adapter
-  std::vector<PortOptions> ports;     ///< none: one port with an address of its own
+  std::vector<PortOptions> ports = {};  ///< none: one port with an address of its own
 };
 
 struct DeviceInfo {
@@ -89,7 +89,7 @@ std::string_view to_string(AsyncEventKind kind);
 
 struct AsyncEvent {
   AsyncEventKind kind;
-  Qpn qpn;                   ///< of the queue pair kinds
+  Qpn qpn{};                 ///< of the queue pair kinds
   std::uint32_t number = 0;  ///< of the completion queue or shared receive queue
 };
 
@@ -245,7 +245,7 @@ struct Endpoint {
 
 struct QueuePairOptions {
   Service service = Service::kReliableConnection;
-  QueuePairLimits limits;
+  QueuePairLimits limits = {};
   bool signal_all = false;  ///< every request gives a completion, whatever its flags say
   const SharedReceiveQueue* shared_receive = nullptr;
 };

@@ -12,6 +12,8 @@
 #include "transport/message.h"
 #include "transport/timing.h"
 #include "transport/ud.h"
+#include "wire/immediate.h"
+#include "wire/packet.h"
 
 namespace weft::path {
 namespace {
@@ -40,10 +42,12 @@ enum class Step : std::uint8_t {
 class DirectPath final : public queue::Path {
  public:
   DirectPath(const QueuePair& qp, Directory& directory)
-      : directory_(directory),
-        reliable_(qp.service == Service::kReliableConnection) {}
+      : directory_(directory), reliable_(qp.service == Service::kReliableConnection) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
+    if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
+      told_drained_ = false;
+    }
     while (!qp.sq.empty() && qp.can_send()) {
       if (offset_ == 0 && !started_ &&
           qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained) {
@@ -83,7 +87,8 @@ class DirectPath final : public queue::Path {
                       memory::guarded_copy(target_.at(remote.address), source_.at(sge.address),
                                            sge.length) == memory::Fault::kNone;
     Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
-    if (!done) [[unlikely]] return forget_grants();
+    if (!done) [[unlikely]]
+      return forget_grants();
     if (has(request.flags, SendFlags::kSignaled) || qp.signal_all) {
       qp.send_cq->emplace(false, [&](Completion& completion) {
         completion = {};
@@ -234,8 +239,11 @@ class DirectPath final : public queue::Path {
     return wait_until(qp, now + std::min(timeout, kPeerRecheck_ns));
   }
 
-  Step not_ready(QueuePair& qp, SendWqe& wqe, const QueuePair& peer) {
-    if (!reliable_) return done(qp, wqe);
+  Step not_ready(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
+    if (!reliable_) {
+      peer.count(obs::Counter::kDroppedMessages);
+      return done(qp, wqe);
+    }
     if (retries_rnr_ == 0) return fail(qp, CompletionStatus::kRnrRetryExceeded);
     if (qp.attributes.rnr_retry != kRetryForEver) --retries_rnr_;
     const Nanoseconds pause = transport::rnr_timer_ns(peer.attributes.min_rnr_timer);
@@ -266,12 +274,12 @@ class DirectPath final : public queue::Path {
   // ---- memory semantics --------------------------------------------------------------------
 
   /// Names the whole operation for one-shot keys, however many parts it takes.
-  std::uint64_t use(const QueuePair& qp) {
+  std::uint64_t use(QueuePair& qp) {
     if (!started_) {
       started_ = true;
-      ++operations_;
+      ++qp.last_initiated;
     }
-    return std::uint64_t{qp.qpn.value} << 32 | operations_;
+    return qp.last_initiated;
   }
 
   /// The peer's memory for bytes [offset_, offset_ + n) of the element. At its start the whole
@@ -431,6 +439,11 @@ class DirectPath final : public queue::Path {
   }
 
   Step datagram(QueuePair& qp, SendWqe& wqe) {
+    // What cannot be sent must not cost the peer a buffer.
+    if (const CompletionStatus status = check_gather(qp, wqe);
+        status != CompletionStatus::kSuccess) {
+      return fail(qp, status);
+    }
     const auto table = directory_.find(wqe.datagram.destination.gid);
     QueuePair* peer = table != nullptr ? table->find(wqe.datagram.qpn) : nullptr;
     if (peer == nullptr || peer->service != Service::kUnreliableDatagram) return done(qp, wqe);
@@ -460,7 +473,7 @@ class DirectPath final : public queue::Path {
     outcome.immediate = wqe.immediate;
     if (delivery.receiver == CompletionStatus::kSuccess &&
         delivery.sender != CompletionStatus::kSuccess) {
-      // Our own gather list failed: nothing was sent, the buffer goes back unfilled.
+      // The list failed after all, between check and copy: the buffer goes back unfilled.
       outcome.status = CompletionStatus::kFlushed;
       transport::complete_receive(*peer, receive, outcome);
       return fail(qp, delivery.sender);
@@ -478,7 +491,10 @@ class DirectPath final : public queue::Path {
     flow.traffic_class = to.traffic_class;
     flow.hop_limit = to.hop_limit;
     flow.flow_label = to.flow_label;
-    const transport::Grh grh = network::make_grh(flow, wqe.length);
+    const std::size_t headers = wire::Bth::kSize + wire::Deth::kSize +
+                                (wqe.op == SendOp::kSendImmediate ? wire::Immediate::kSize : 0);
+    const transport::Grh grh = network::make_grh(
+        flow, headers + wqe.length + wire::pad_for(wqe.length) + wire::Icrc::kSize);
     const auto status = queue::for_each_part(
         receive.sges(), 0, grh.size(),
         [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
@@ -504,9 +520,7 @@ class DirectPath final : public queue::Path {
   }
 
   void tell_drained(QueuePair& qp) {
-    if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
-      told_drained_ = false;
-    } else if (!told_drained_) {
+    if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained && !told_drained_) {
       told_drained_ = true;
       qp.shared->events->on_event(qp, queue::QpEvent::kSendQueueDrained);
     }
@@ -520,8 +534,7 @@ class DirectPath final : public queue::Path {
   // rights change only together with its epoch.
   memory::Grant<LocalKey> source_;
   memory::Grant<RemoteKey> target_;
-  std::uint32_t offset_ = 0;      ///< bytes of the front element that are done
-  std::uint32_t operations_ = 0;  ///< to name each for one-shot keys
+  std::uint32_t offset_ = 0;  ///< bytes of the front element that are done
   std::uint8_t retries_rnr_ = 0;
   const bool reliable_;
   bool started_ = false;  ///< the front element has its name, or its delay runs

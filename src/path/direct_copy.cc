@@ -2,6 +2,20 @@
 
 namespace weft::path {
 
+CompletionStatus check_gather(queue::QueuePair& qp, const queue::SendWqe& wqe) {
+  if (wqe.is_inline()) return CompletionStatus::kSuccess;
+  const CompletionStatus status = queue::for_each_part(
+      wqe.sge_list(), 0, wqe.length,
+      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t) {
+        const auto from =
+            check_part(qp, sge, at, part, memory::Intent::kRead, memory::Hold::kLocal);
+        return from ? blame(*from, part, memory::Intent::kRead, CompletionStatus::kSuccess)
+                    : CompletionStatus::kLocalProtectionError;
+      });
+  memory::Flight::clear(memory::Hold::kLocal);
+  return status;
+}
+
 Delivery copy_message(queue::QueuePair& qp, queue::SendWqe& wqe, queue::QueuePair& peer,
                       const queue::ReceiveWqe& receive, std::uint64_t offset, std::uint64_t n,
                       std::uint64_t shift) {

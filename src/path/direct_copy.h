@@ -21,6 +21,14 @@ inline tl::expected<memory::Place, memory::AccessError> check_part(queue::QueueP
   return qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + at, part, intent, hold);
 }
 
+/// Whose fault is it that bytes could not be copied? The initiator's own memory is looked at.
+inline CompletionStatus blame(memory::Place own, std::uint64_t n, memory::Intent intent,
+                              CompletionStatus on_fault) {
+  return own.vmm->check(own.address, n, intent) == memory::Fault::kNone
+             ? on_fault
+             : CompletionStatus::kLocalProtectionError;
+}
+
 /// Message bytes [offset, offset + n) of the element to a place of the peer.
 inline CompletionStatus copy_out(queue::QueuePair& qp, queue::SendWqe& wqe, std::uint64_t offset,
                                  std::uint64_t n, memory::Place to, CompletionStatus on_fault) {
@@ -37,7 +45,7 @@ inline CompletionStatus copy_out(queue::QueuePair& qp, queue::SendWqe& wqe, std:
         if (!from) return CompletionStatus::kLocalProtectionError;
         return memory::copy({to.vmm, to.address + done}, *from, part) == memory::Fault::kNone
                    ? CompletionStatus::kSuccess
-                   : on_fault;
+                   : blame(*from, part, memory::Intent::kRead, on_fault);
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;
@@ -53,11 +61,14 @@ inline CompletionStatus copy_in(queue::QueuePair& qp, queue::SendWqe& wqe, std::
         if (!to) return CompletionStatus::kLocalProtectionError;
         return memory::copy(*to, {from.vmm, from.address + done}, part) == memory::Fault::kNone
                    ? CompletionStatus::kSuccess
-                   : on_fault;
+                   : blame(*to, part, memory::Intent::kWrite, on_fault);
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;
 }
+
+/// Whether the whole gather list can be read now; kSuccess, or how the element fails.
+CompletionStatus check_gather(queue::QueuePair& qp, const queue::SendWqe& wqe);
 
 /// Who is at fault when a message cannot be put into a receive buffer.
 struct Delivery {

@@ -50,6 +50,16 @@ struct Rc {
   }
   void on_timer(QueuePair& qp, Nanoseconds now) { transport::on_timer(requester, qp, now); }
   void on_sent(QueuePair&) {}
+  void on_unreadable(QueuePair& qp, std::span<const OutFrame> unsent, bool answer) {
+    const Psn psn = unsent.front().headers.bth.psn;
+    if (answer) {
+      const std::lock_guard guard(qp.recv_lock);
+      transport::on_unreadable(responder, qp, psn);
+    } else {
+      const std::lock_guard guard(qp.send_lock);
+      transport::on_unreadable(requester, qp, psn);
+    }
+  }
   Nanoseconds deadline() const { return transport::next_deadline(requester); }
   bool drained(const QueuePair&) const { return transport::drained(requester); }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
@@ -67,9 +77,17 @@ struct Uc {
   std::uint32_t next_source(const QueuePair&) const { return 0; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
+  void on_unreadable(QueuePair& qp, std::span<const OutFrame> unsent, bool) {
+    const auto ended = std::count_if(unsent.begin(), unsent.end(), [](const OutFrame& frame) {
+      return frame.headers.info().is_last_or_only();
+    });
+    const std::lock_guard guard(qp.send_lock);
+    transport::on_unreadable(requester, qp, static_cast<std::uint32_t>(ended));
+  }
   Nanoseconds deadline() const { return requester.delay_until; }
   bool drained(const QueuePair& qp) const {
-    return requester.offset == 0 && requester.cursor == qp.sq.head();
+    return requester.offset == 0 && requester.cursor == qp.sq.head() &&
+           requester.delay_until == kNever;
   }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
 };
@@ -87,8 +105,14 @@ struct Ud {
   std::uint32_t next_source(const QueuePair&) const { return 0; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
+  void on_unreadable(QueuePair& qp, std::span<const OutFrame> unsent, bool) {
+    const std::lock_guard guard(qp.send_lock);
+    transport::on_unreadable(requester, qp, static_cast<std::uint32_t>(unsent.size()));
+  }
   Nanoseconds deadline() const { return requester.delay_until; }
-  bool drained(const QueuePair& qp) const { return requester.cursor == qp.sq.head(); }
+  bool drained(const QueuePair& qp) const {
+    return requester.cursor == qp.sq.head() && requester.delay_until == kNever;
+  }
   void stop_responder(QueuePair&) {}
 };
 
@@ -222,8 +246,8 @@ class Framed final : public FramedPath {
     if (outcome.status == port::SendStatus::kFaulted) {
       // The memory of a gather list, or of a region that the peer reads, has gone.
       qp.count(obs::Counter::kVanishedMemory);
-      qp.shared->events->on_event(qp, queue::QpEvent::kFatal);
-      queue::fail_queue_pair(qp);
+      const auto unsent = std::span(batch.frames).first(batch.count).subspan(outcome.taken);
+      machine_.on_unreadable(qp, unsent, outcome.taken < batch.answers);
       return;
     }
     // What a busy port did not take counts as lost on the way: the reliable service repeats it.

@@ -77,6 +77,11 @@ class QueuePair {
   ReceiveQueue rq;
   std::unique_ptr<Path> path;
 
+  // Names of RDMA operations, for one-shot keys: none is given twice, whatever becomes of the
+  // connection or of the queue pair. They begin at random, so that no two queue pairs share any.
+  std::uint64_t last_initiated = 0;  ///< by the direct path; under send_lock
+  std::uint64_t last_served = 0;     ///< by a responder; under recv_lock
+
   bool last_receive_told = false;  ///< kLastReceiveReached is given once; under recv_lock
 
   // The scheduler's: guarded by its lock.

@@ -15,9 +15,10 @@ void CounterCheck::succeeded(std::uint64_t add, std::uint64_t old, Judge& judge)
 void CounterCheck::check_final(std::uint64_t value, Judge& judge) const {
   const std::uint64_t grown = value - initial_;
   if (grown < confirmed_ || grown > confirmed_ + in_doubt_) {
-    judge.violated(fmt::format("{}: it grew by {}, but additions of {} succeeded and of {} are in "
-                               "doubt",
-                               name_, grown, confirmed_, in_doubt_));
+    judge.violated(
+        fmt::format("{}: it grew by {}, but additions of {} succeeded and of {} are in "
+                    "doubt",
+                    name_, grown, confirmed_, in_doubt_));
   }
 }
 
@@ -54,9 +55,10 @@ void SwapCheck::check_final(std::uint64_t value, Judge& judge) const {
     if (++links > successor_.size()) break;
   }
   if (end != value || links != successor_.size()) {
-    judge.violated(fmt::format("{}: it holds {:#x}, but the chain of {} swaps ends after {} at "
-                               "{:#x}",
-                               name_, value, successor_.size(), links, end));
+    judge.violated(
+        fmt::format("{}: it holds {:#x}, but the chain of {} swaps ends after {} at "
+                    "{:#x}",
+                    name_, value, successor_.size(), links, end));
   }
 }
 

@@ -15,7 +15,8 @@ namespace weft::sim {
 /// A word that fetch-and-add counts up. Additions are positive, so each old value is seen once.
 class CounterCheck {
  public:
-  CounterCheck(std::string name, std::uint64_t initial) : name_(std::move(name)), initial_(initial) {}
+  CounterCheck(std::string name, std::uint64_t initial)
+      : name_(std::move(name)), initial_(initial) {}
 
   void posted(std::uint64_t add) { in_doubt_ += add; }
   void succeeded(std::uint64_t add, std::uint64_t old, Judge& judge);

@@ -81,10 +81,10 @@ void End::register_memory() {
                            .register_range(shelf_ea, shelf_half,
                                            Access::kLocalWrite | remote | spec.shelf_addressing)
                            .value());
-  annex_region.emplace(
-      domain
-          .register_range(shelf_ea + shelf_half, shelf_half, Access::kLocalWrite | Access::kWindowBind)
-          .value());
+  annex_region.emplace(domain
+                           .register_range(shelf_ea + shelf_half, shelf_half,
+                                           Access::kLocalWrite | Access::kWindowBind)
+                           .value());
   process().shadow.restore_pattern(shelf_ea, 2 * shelf_half);
   std::vector<std::byte> content(2 * shelf_half);
   process().shadow.load(shelf_ea, content);
@@ -93,8 +93,8 @@ void End::register_memory() {
   windows.clear();
   for (std::size_t i = 0; i < kWindows; ++i) {
     const auto type = i % 2 == 0 ? verbs::WindowType::kType2 : verbs::WindowType::kType1;
-    windows.push_back({std::make_unique<verbs::MemoryWindow>(domain.allocate_window(type).value()),
-                       type, false});
+    windows.push_back(
+        {std::make_unique<verbs::MemoryWindow>(domain.allocate_window(type).value()), type, false});
   }
 }
 
@@ -111,9 +111,9 @@ void End::make_queue_pair() {
     shared_receive->refill();
     options.shared_receive = &shared_receive->queue;
   } else if (own_receives == nullptr) {
-    own_receives = std::make_unique<ReceiveBuffers>(stage, process(), where.card,
-                                                    spec.receive_buffers, spec.slot_bytes,
-                                                    spec.limits.max_recv_sge);
+    own_receives =
+        std::make_unique<ReceiveBuffers>(stage, process(), where.card, spec.receive_buffers,
+                                         spec.slot_bytes, spec.limits.max_recv_sge);
   }
   if (qp) return;
   qp.emplace(process()
@@ -190,14 +190,16 @@ void End::close(bool keep) {
     }
     node.drain(where.card);
     if (!ledger.empty()) {
-      stage.judge.violated(fmt::format("{}: request #{} has not completed although its queue was "
-                                       "flushed",
-                                       name(), ledger.outstanding().front().wr_id));
+      stage.judge.violated(
+          fmt::format("{}: request #{} has not completed although its queue was "
+                      "flushed",
+                      name(), ledger.outstanding().front().wr_id));
     }
     if (own_receives != nullptr && own_receives->posted() != 0) {
-      stage.judge.violated(fmt::format("{}: {} receive buffers have not completed although their "
-                                       "queue was flushed",
-                                       name(), own_receives->posted()));
+      stage.judge.violated(
+          fmt::format("{}: {} receive buffers have not completed although their "
+                      "queue was flushed",
+                      name(), own_receives->posted()));
     }
     if (keep) {
       if (auto ok = qp->modify(QpState::kReset); !ok) {

@@ -4,7 +4,8 @@
 //
 //   outbox    slots that messages and writes are gathered from
 //   landing   slots that reads and atomics bring their results to
-//   shelf     what the peer may write and read: the first half under the shelf's own key, the second
+//   shelf     what the peer may write and read: the first half under the shelf's own key, the
+//   second
 //             (the annex) only while a window or another region exposes a part of it
 #pragma once
 
@@ -45,7 +46,9 @@ struct Slots {
 
   int take();
   void give_back(int& slot);
-  std::uint64_t at(int slot) const { return ea + std::uint64_t{bytes_each} * static_cast<std::uint64_t>(slot); }
+  std::uint64_t at(int slot) const {
+    return ea + std::uint64_t{bytes_each} * static_cast<std::uint64_t>(slot);
+  }
   /// The element for some bytes of memory inside the slots.
   Sge sge(std::uint64_t at_ea, std::uint32_t length) const {
     return {at_ea - ea + region->address(), length, region->lkey()};
@@ -114,13 +117,13 @@ class End final : public CompletionHandler {
   std::deque<Announced> announced;  ///< on the way to the peer
   std::uint64_t key = 0;            ///< names the content of what this end sends
   std::uint64_t next_sequence = 1;
-  std::uint64_t acknowledged = 0;   ///< messages that the peer's controller has taken, it says
-  std::uint64_t received = 0;       ///< messages that came here
-  std::uint32_t unsignaled = 0;     ///< in a row
+  std::uint64_t acknowledged = 0;  ///< messages that the peer's controller has taken, it says
+  std::uint64_t received = 0;      ///< messages that came here
+  std::uint32_t unsignaled = 0;    ///< in a row
 
   std::optional<CompletionStatus> first_error;  ///< of this connection, other than "flushed"
-  bool failed = false;  ///< some completion told of an error
-  bool moved = false;   ///< the program itself forced it into an error state, or destroyed it
+  bool failed = false;                          ///< some completion told of an error
+  bool moved = false;  ///< the program itself forced it into an error state, or destroyed it
 
  private:
   void allocate_memory();

@@ -1,5 +1,5 @@
-// What a completion means to the program that posted the work: is it explained, and does memory hold
-// what it promises?
+// What a completion means to the program that posted the work: is it explained, and does memory
+// hold what it promises?
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -164,8 +164,8 @@ void retire(End& end, Work& work, CompletionStatus status) {
   if (status == CompletionStatus::kSuccess) {
     confirm(end, work);
   } else {
-    const bool behind_exact = status == CompletionStatus::kFlushed && end.first_error &&
-                              is_exact(*end.first_error);
+    const bool behind_exact =
+        status == CompletionStatus::kFlushed && end.first_error && is_exact(*end.first_error);
     const bool refused_whole =
         is_exact(status) && (work.exposure == nullptr || !work.exposure->revoked);
     if (!behind_exact && !refused_whole) leave_in_doubt(end, work);
@@ -248,11 +248,11 @@ void on_message(End& end, const Completion& completion, const ReceiveBuffers::Bu
                     end.name(), completion.byte_count));
   }
   const Announced& due = *message_due;
-  const bool fits = due.length == completion.byte_count && due.write == written &&
-                    due.has_immediate == completion.has_immediate &&
-                    (!due.has_immediate ||
-                     completion.immediate == static_cast<std::uint32_t>(due.sequence)) &&
-                    (due.invalidated != nullptr) == completion.has_invalidate;
+  const bool fits =
+      due.length == completion.byte_count && due.write == written &&
+      due.has_immediate == completion.has_immediate &&
+      (!due.has_immediate || completion.immediate == static_cast<std::uint32_t>(due.sequence)) &&
+      (due.invalidated != nullptr) == completion.has_invalidate;
   if (!fits) {
     return end.stage.judge.violated(fmt::format(
         "{}: {} was due, but {} bytes came, which say that they are message {}, immediate {}",

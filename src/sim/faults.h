@@ -16,8 +16,8 @@ struct Faults {
   std::uint32_t loss_ppm = 0;
   std::uint32_t duplicate_ppm = 0;
   std::uint32_t corrupt_ppm = 0;
-  std::uint32_t jitter_ppm = 0;  ///< frames that are held up and may be overtaken
-  Nanoseconds jitter_ns = 0;     ///< by at most this long
+  std::uint32_t jitter_ppm = 0;      ///< frames that are held up and may be overtaken
+  Nanoseconds jitter_ns = 0;         ///< by at most this long
   std::uint32_t inbox_frames = ~0u;  ///< what a port holds before it drops
 
   bool may_lose() const { return loss_ppm > 0 || corrupt_ppm > 0 || inbox_frames != ~0u; }

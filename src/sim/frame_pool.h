@@ -16,20 +16,19 @@
 
 namespace weft::sim {
 
-inline constexpr std::size_t kMaxFrameBytes = network::kMaxNetworkHeaderBytes +
-                                              wire::kMaxHeaderBytes + bytes(Mtu::k4096) +
-                                              wire::kIcrcSize;
+inline constexpr std::size_t kMaxFrameBytes =
+    network::kMaxNetworkHeaderBytes + wire::kMaxHeaderBytes + bytes(Mtu::k4096) + wire::kIcrcSize;
 
 struct SimFrame {
-  SimFrame* next = nullptr;        ///< in the pool or in a FrameList
-  std::uint32_t source = 0;        ///< endpoint numbers of the network
+  SimFrame* next = nullptr;  ///< in the pool or in a FrameList
+  std::uint32_t source = 0;  ///< endpoint numbers of the network
   std::uint32_t destination = 0;
-  std::uint16_t size = 0;          ///< all bytes
-  std::uint16_t packet_at = 0;     ///< where the BTH begins
+  std::uint16_t size = 0;       ///< all bytes
+  std::uint16_t packet_at = 0;  ///< where the BTH begins
   /// The ICRC was neither computed nor needs checking, since nobody touched the frame: what a
   /// controller with checksum offload would report.
   bool intact = false;
-  network::Flow flow;              ///< as sent
+  network::Flow flow;  ///< as sent
   std::array<std::byte, kMaxFrameBytes> bytes;
 
   std::span<std::byte> all() { return {bytes.data(), size}; }

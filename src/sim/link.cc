@@ -51,12 +51,12 @@ bool Link::disturbed(const End& end) const {
 
 std::string Link::describe() const {
   const auto side = [](const End& end) {
-    return fmt::format("{}: {} requests outstanding{}", end.name(), end.ledger.outstanding().size(),
-                       end.ledger.empty()
-                           ? ""
-                           : fmt::format(", the oldest is #{} ({})",
-                                         end.ledger.outstanding().front().wr_id,
-                                         to_string(end.ledger.outstanding().front().op)));
+    return fmt::format(
+        "{}: {} requests outstanding{}", end.name(), end.ledger.outstanding().size(),
+        end.ledger.empty()
+            ? ""
+            : fmt::format(", the oldest is #{} ({})", end.ledger.outstanding().front().wr_id,
+                          to_string(end.ledger.outstanding().front().op)));
   };
   return side(*ends_[0]) + "; " + side(*ends_[1]);
 }

@@ -23,15 +23,15 @@ struct LinkSpec {
   std::array<EndSpec, 2> ends;
   QueuePairAttributes attributes;
   QueuePairLimits limits;
-  std::uint32_t slot_bytes = 4096;   ///< the longest message
-  std::uint32_t requests = 100;      ///< to be posted in all
-  Nanoseconds pause_ns = 10'000;     ///< at most, between two bursts
-  std::uint32_t mischief = 0;        ///< one forbidden request in this many; 0: none
-  std::uint32_t upheaval = 0;        ///< one forced error or destruction in so many bursts; 0: none
+  std::uint32_t slot_bytes = 4096;  ///< the longest message
+  std::uint32_t requests = 100;     ///< to be posted in all
+  Nanoseconds pause_ns = 10'000;    ///< at most, between two bursts
+  std::uint32_t mischief = 0;       ///< one forbidden request in this many; 0: none
+  std::uint32_t upheaval = 0;       ///< one forced error or destruction in so many bursts; 0: none
   std::uint32_t receive_buffers = 8;
-  bool lazy_receiver = false;        ///< posts buffers late
+  bool lazy_receiver = false;  ///< posts buffers late
   bool psn_near_wrap = false;
-  bool reuse_queue_pairs = false;    ///< reconnects by way of RESET instead of destroying
+  bool reuse_queue_pairs = false;           ///< reconnects by way of RESET instead of destroying
   Access shelf_addressing = Access::kNone;  ///< kZeroBased or kOpaqueAddress
 };
 

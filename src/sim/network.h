@@ -1,7 +1,7 @@
 // The simulated network: carries frames between endpoints (addresses of ports) with delay, and
-// loses, repeats, holds up and corrupts them as the faults say. An address stays when its port goes:
-// frames that are on the way then find nobody, or the port that has come in its place. Owned by the
-// world, outlives all ports; one thread.
+// loses, repeats, holds up and corrupts them as the faults say. An address stays when its port
+// goes: frames that are on the way then find nobody, or the port that has come in its place. Owned
+// by the world, outlives all ports; one thread.
 #pragma once
 
 #include <cstdint>

@@ -90,16 +90,15 @@ void Node::start_card(std::uint32_t index) {
   setup.path = spec_.path;
   if (spec.kind == verbs::NodeKind::kHost) setup.max_queue_pairs = kHostQueuePairs;
   for (std::size_t port = 0; port < spec.ports.size(); ++port) {
-    setup.ports.push_back({spec.ports[port], std::make_unique<SimPort>(
-                                                 stage_, network_, endpoints_[index][port],
-                                                 spec.ports[port], Mtu::k4096,
-                                                 [this, index] { set_ready(index); })});
+    setup.ports.push_back(
+        {spec.ports[port],
+         std::make_unique<SimPort>(stage_, network_, endpoints_[index][port], spec.ports[port],
+                                   Mtu::k4096, [this, index] { set_ready(index); })});
   }
   auto card = std::make_unique<Card>();
-  card->controller =
-      verbs::Controller::create({&stage_.clock, &stage_.random, &life_->directory},
-                                std::move(setup))
-          .value();
+  card->controller = verbs::Controller::create({&stage_.clock, &stage_.random, &life_->directory},
+                                               std::move(setup))
+                         .value();
   card->controller->engine().set_wake([this, index](Nanoseconds when) { wake(index, when); });
   const verbs::Device device(card->controller);
   for (std::uint32_t i = 0; i < spec.completion_queues; ++i) {
@@ -181,8 +180,8 @@ void Node::run(std::uint32_t index) {
   int rounds = 0;
   while (engine.progress()) {
     if (++rounds < kMaxRounds) continue;
-    stage_.judge.violated(fmt::format("{} finds work for ever at one instant",
-                                      card.controller->info().name));
+    stage_.judge.violated(
+        fmt::format("{} finds work for ever at one instant", card.controller->info().name));
     break;
   }
   card.ready = false;
@@ -203,10 +202,10 @@ void Node::drain(std::uint32_t index) {
         if (handler != card.handlers.end()) {
           handler->second->on_completion(done[i]);
         } else {
-          stage_.judge.violated(fmt::format("{}: a completion of request #{} names queue pair "
-                                            "{:#x}, which is gone",
-                                            card.controller->info().name, done[i].wr_id,
-                                            done[i].qpn.value));
+          stage_.judge.violated(
+              fmt::format("{}: a completion of request #{} names queue pair "
+                          "{:#x}, which is gone",
+                          card.controller->info().name, done[i].wr_id, done[i].qpn.value));
         }
       }
     }
@@ -222,8 +221,8 @@ void Node::check_end() {
     process->let_go();
     process->shadow.revoke(process->words_grant);
     if (process->shadow.grants() != 0) {
-      stage_.judge.violated(fmt::format("node {}: {} grants are left over", number_,
-                                        process->shadow.grants()));
+      stage_.judge.violated(
+          fmt::format("node {}: {} grants are left over", number_, process->shadow.grants()));
     }
     process->shadow.check_untouched();
   }
@@ -231,10 +230,10 @@ void Node::check_end() {
     verbs::Controller& controller = *card->controller;
     if (controller.live_queue_pairs() != 0 || controller.keys().live_regions() != 0 ||
         controller.keys().live_windows() != 0) {
-      stage_.judge.violated(fmt::format(
-          "{}: {} queue pairs, {} regions and {} windows are left over", controller.info().name,
-          controller.live_queue_pairs(), controller.keys().live_regions(),
-          controller.keys().live_windows()));
+      stage_.judge.violated(
+          fmt::format("{}: {} queue pairs, {} regions and {} windows are left over",
+                      controller.info().name, controller.live_queue_pairs(),
+                      controller.keys().live_regions(), controller.keys().live_windows()));
     }
     if (controller.counters().get(obs::Counter::kCompletionOverruns) != 0) {
       stage_.judge.violated(controller.info().name + ": a completion was lost to a full queue");

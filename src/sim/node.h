@@ -60,10 +60,10 @@ struct Process {
   memory::ModelProcess vmm;
   Shadow shadow;
   std::uint64_t words_ea;
-  std::vector<CounterCheck> counters;  ///< the first kWords words
-  std::vector<SwapCheck> swaps;        ///< the next kWords
-  std::vector<verbs::ProtectionDomain> domains;         ///< one for each card
-  std::vector<verbs::MemoryRegion> word_regions;        ///< the same
+  std::vector<CounterCheck> counters;                           ///< the first kWords words
+  std::vector<SwapCheck> swaps;                                 ///< the next kWords
+  std::vector<verbs::ProtectionDomain> domains;                 ///< one for each card
+  std::vector<verbs::MemoryRegion> word_regions;                ///< the same
   std::vector<std::shared_ptr<SharedReceive>> shared_receives;  ///< by card; made at first use
   GrantId words_grant = 0;
 

@@ -34,9 +34,8 @@ std::shared_ptr<Exposure> expose(End& end, Exposure::Kind kind, std::uint32_t of
 bool register_part(End& end, bool one_shot) {
   const auto part = free_part(end);
   if (!part) return false;
-  const auto exposure =
-      expose(end, one_shot ? Exposure::Kind::kOneShot : Exposure::Kind::kRegion, part->first,
-             part->second);
+  const auto exposure = expose(end, one_shot ? Exposure::Kind::kOneShot : Exposure::Kind::kRegion,
+                               part->first, part->second);
   const Access access = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead |
                         (one_shot ? Access::kOneShot : Access::kNone);
   exposure->region = std::make_unique<verbs::MemoryRegion>(
@@ -77,9 +76,10 @@ bool bind_window(End& end) {
                                part->first, part->second);
   exposure->slot = static_cast<std::uint32_t>(free - end.windows.begin());
   const bool zero_based = end.stage.one_in(4);
-  SendRequest request = free->window->bind_request(
-      *end.annex_region, part->first - end.shelf_half, part->second,
-      Access::kRemoteWrite | Access::kRemoteRead | (zero_based ? Access::kZeroBased : Access::kNone));
+  SendRequest request =
+      free->window->bind_request(*end.annex_region, part->first - end.shelf_half, part->second,
+                                 Access::kRemoteWrite | Access::kRemoteRead |
+                                     (zero_based ? Access::kZeroBased : Access::kNone));
   exposure->key = free->window->rkey();
   exposure->address = zero_based ? 0 : request.bind.address;
   Work work;
@@ -100,8 +100,8 @@ bool unbind_window(End& end) {
     request.op = SendOp::kLocalInvalidate;
     request.invalidate_key = exposure->key;
   } else {
-    request = end.windows[exposure->slot].window->bind_request(*end.annex_region, 0, 0,
-                                                               Access::kNone);
+    request =
+        end.windows[exposure->slot].window->bind_request(*end.annex_region, 0, 0, Access::kNone);
   }
   end.stage.trace.add(What::kRevoked, end.node.number(), exposure->key.value);
   Work work;

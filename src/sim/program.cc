@@ -114,8 +114,10 @@ bool reads_from(const End& from, Range range) {
   });
 }
 
-void use(const Target& target) {
-  if (target.exposure != nullptr && target.exposure->kind == Exposure::Kind::kOneShot) {
+/// A transfer of nothing needs no key, and uses none up.
+void use(const Target& target, Range range) {
+  if (range.length > 0 && target.exposure != nullptr &&
+      target.exposure->kind == Exposure::Kind::kOneShot) {
     target.exposure->spent = true;
   }
 }
@@ -157,8 +159,8 @@ bool post_message(End& from, SendOp op, bool too_long) {
     request.flags = request.flags | SendFlags::kInline;
   }
   if (too_long) work.expected = CompletionStatus::kRemoteInvalidRequest;
-  from.announced.push_back({work.sequence, work.length, false, 0, op == SendOp::kSendImmediate,
-                            too_long, invalidated});
+  from.announced.push_back(
+      {work.sequence, work.length, false, 0, op == SendOp::kSendImmediate, too_long, invalidated});
   post(from, request, std::move(work));
   return true;
 }
@@ -171,7 +173,7 @@ bool post_write(End& from, bool immediate) {
   Work work;
   work.outbox_slot = from.outbox.take();
   if (work.outbox_slot < 0) return false;
-  use(*target);
+  use(*target, range);
   SendRequest request;
   request.op = immediate ? SendOp::kWriteImmediate : SendOp::kWrite;
   request.remote = {target->remote.address + range.offset, target->remote.key};
@@ -207,9 +209,10 @@ bool post_write(End& from, bool immediate) {
 std::vector<Sge> land(End& from, Work& work) {
   const std::uint64_t at = from.landing.at(work.landing_slot);
   work.landing_grant = from.process().shadow.grant(at, work.length);
-  const std::uint32_t first = from.spec.limits.max_send_sge > 1
-                                  ? static_cast<std::uint32_t>(from.stage.random.below(work.length + 1))
-                                  : work.length;
+  const std::uint32_t first =
+      from.spec.limits.max_send_sge > 1
+          ? static_cast<std::uint32_t>(from.stage.random.below(work.length + 1))
+          : work.length;
   std::vector<Sge> sges{from.landing.sge(at, first)};
   if (first < work.length) sges.push_back(from.landing.sge(at + first, work.length - first));
   return sges;
@@ -223,7 +226,7 @@ bool post_read(End& from) {
   Work work;
   work.landing_slot = from.landing.take();
   if (work.landing_slot < 0) return false;
-  use(*target);
+  use(*target, range);
   SendRequest request;
   request.op = SendOp::kRead;
   request.remote = {target->remote.address + range.offset, target->remote.key};
@@ -291,7 +294,11 @@ bool post_forbidden_rdma(End& from) {
   work.length = static_cast<std::uint32_t>(stage.between(1, from.spec.slot_bytes));
   const std::uint64_t inside = stage.random.below(to.shelf_half - work.length + 1);
   request.remote = to.shelf_region->remote(inside);
-  switch (stage.random.below(7)) {
+  // An I/O adapter refuses even what would be right elsewhere.
+  const bool is_right = !peer_serves_rdma(from) && stage.one_in(2);
+  switch (is_right ? 99 : stage.random.below(7)) {
+    case 99:
+      break;
     case 0:  // the right slot under a wrong tag
       request.remote.key.value ^= static_cast<std::uint32_t>(stage.between(1, 255));
       break;
@@ -305,9 +312,8 @@ bool post_forbidden_rdma(End& from) {
       request.remote = words.remote();
       work.length = 8;
       break;
-    case 4:  // a local key is no remote key
-      request.remote.key = RemoteKey(to.annex_region->rkey().value);
-      request.remote.address = to.annex_region->address();
+    case 4:  // memory that nobody else may touch
+      request.remote = to.annex_region->remote();
       break;
     case 5:  // a one-shot key for the second time
       for (const auto& exposure : to.exposures) {
@@ -323,18 +329,12 @@ bool post_forbidden_rdma(End& from) {
   }
   work.outbox_slot = from.outbox.take();
   if (work.outbox_slot < 0) return false;
+  // An unreliable one completes like any other; what it must not do is show on the shelf.
   if (!from.reliable()) work.expected = CompletionStatus::kSuccess;
   std::vector<std::byte> content(work.length, std::byte{0xBD});
   const std::vector<Sge> sges = gather(from, work, content);
   request.sges = sges;
-  if (from.reliable()) {
-    post(from, request, std::move(work));
-  } else {
-    // It completes like any other; what it must not do is show on the shelf.
-    work.sequence = 0;
-    request.op = SendOp::kWrite;
-    post(from, request, std::move(work));
-  }
+  post(from, request, std::move(work));
   return true;
 }
 

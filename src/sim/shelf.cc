@@ -50,10 +50,10 @@ std::string Shelf::judge(std::span<const std::byte> memory) const {
              write.content[i - write.offset] == memory[i];
     };
     if (std::ranges::any_of(possible_, explains)) continue;
-    return fmt::format("byte {} of the shelf is {:#04x}, but no write explains it (it should be "
-                       "{:#04x})",
-                       i, std::to_integer<unsigned>(memory[i]),
-                       std::to_integer<unsigned>(confirmed_[i]));
+    return fmt::format(
+        "byte {} of the shelf is {:#04x}, but no write explains it (it should be "
+        "{:#04x})",
+        i, std::to_integer<unsigned>(memory[i]), std::to_integer<unsigned>(confirmed_[i]));
   }
   return {};
 }

@@ -16,11 +16,11 @@ std::vector<Work> WorkLedger::completed(std::uint64_t wr_id, std::string* violat
         wr_id);
     return {};
   }
-  const auto skipped = std::find_if(outstanding_.begin(), at,
-                                    [](const Work& work) { return work.signaled; });
+  const auto skipped =
+      std::find_if(outstanding_.begin(), at, [](const Work& work) { return work.signaled; });
   if (skipped != at) {
-    *violation = fmt::format("request #{} completes before the signaled request #{}", wr_id,
-                             skipped->wr_id);
+    *violation =
+        fmt::format("request #{} completes before the signaled request #{}", wr_id, skipped->wr_id);
     return {};
   }
   std::vector<Work> done;

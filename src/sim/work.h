@@ -24,9 +24,9 @@ struct Exposure {
   std::uint64_t address = 0;  ///< what the peer calls its first byte
   std::uint32_t offset = 0;   ///< of its first byte, in the shelf
   std::uint32_t length = 0;
-  bool offered = false;  ///< the peer knows of it
-  bool revoked = false;  ///< taking it back has begun: requests may be refused from now on
-  bool spent = false;    ///< a one-shot key that a request was posted with
+  bool offered = false;    ///< the peer knows of it
+  bool revoked = false;    ///< taking it back has begun: requests may be refused from now on
+  bool spent = false;      ///< a one-shot key that a request was posted with
   std::uint32_t slot = 0;  ///< windows: which one of the owner's
   GrantId grant = 0;
   std::unique_ptr<verbs::MemoryRegion> region;  ///< kRegion, kOneShot

@@ -50,6 +50,15 @@ void retire_sent(queue::QueuePair& qp, std::uint32_t cursor) {
   if (!qp.sq.empty() && qp.sq.front().finished) stop_send_queue(qp, qp.sq.front().status);
 }
 
+void fail_unsent(queue::QueuePair& qp, std::uint32_t& cursor, std::uint32_t back) {
+  if (!qp.can_send()) return;  // flushed meanwhile
+  cursor -= back;
+  queue::SendWqe& wqe = qp.sq.at(cursor);
+  wqe.finished = true;
+  wqe.status = CompletionStatus::kLocalProtectionError;
+  retire_sent(qp, cursor);
+}
+
 void stop_send_queue(queue::QueuePair& qp, CompletionStatus status) {
   complete_front(qp, status, 0);
   QpState expected = QpState::kReadyToSend;

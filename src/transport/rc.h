@@ -68,6 +68,9 @@ void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& pack
 /// Time-outs that are due at `now`.
 void on_timer(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now);
 
+/// The port could not read the payload of this request: its element fails when its turn comes.
+void on_unreadable(RcRequester& rq, queue::QueuePair& qp, Psn psn);
+
 /// The send queue is about to be emptied.
 void stop(RcRequester& rq, queue::QueuePair& qp);
 
@@ -119,12 +122,18 @@ struct RcResponder {
 
   Psn expected;
   std::uint32_t msn = 0;
-  std::uint32_t operations = 0;  ///< RDMA operations begun, to name each for one-shot keys
-  std::uint32_t offset = 0;      ///< bytes of the message received
+  std::uint32_t offset = 0;  ///< bytes of the message received
   std::uint32_t write_length = 0;
   RemoteKey write_key;
   std::uint64_t write_address = 0;
   std::uint64_t write_use = 0;
+  // A long read comes as several requests of which all but the last ask for no acknowledgement: to
+  // a one-shot key they are one operation.
+  bool read_goes_on = false;
+  Psn read_psn;  ///< of the request that continues it
+  RemoteKey read_key;
+  std::uint64_t read_address = 0;
+  std::uint64_t read_use = 0;
   queue::ReceiveWqe* receive = nullptr;  ///< taken for the message in progress
   std::unique_ptr<RcAnswer[]> answers;   ///< ring of max_dest_rd_atomic, made at the first read
 };
@@ -137,6 +146,9 @@ void on_request(RcResponder& rs, queue::QueuePair& qp, const wire::Packet& packe
 /// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The view
 /// of a read response is published under Hold::kRemote until the caller clears it.
 bool next_answer(RcResponder& rs, queue::QueuePair& qp, OutFrame& frame);
+
+/// The port could not read the memory behind this answer: the peer is told, and nothing more.
+void on_unreadable(RcResponder& rs, queue::QueuePair& qp, Psn psn);
 
 /// OutFrame::source of the next answer, 0 when it touches no remote memory.
 std::uint32_t next_answer_source(const RcResponder& rs, const queue::QueuePair& qp);

@@ -258,7 +258,8 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
   const std::uint32_t n = read_bytes(rq, wqe, mtu);
   begin_frame(qp, psn, frame);
   frame.headers.bth.opcode = wire::Opcode::kRcReadRequest;
-  frame.headers.bth.ack_request = true;
+  // The answer acknowledges; a request that asks for it says that it is the element's last one.
+  frame.headers.bth.ack_request = rq.offset + n == wqe.length;
   frame.headers.reth = {wqe.rdma.remote.address + rq.offset, wqe.rdma.remote.key, n};
   ++rq.reads_outstanding;
   advance_cursor(rq, qp, wqe, n, psn + frames_of(n, mtu), now);
@@ -379,6 +380,20 @@ void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   go_back(rq, qp);
 }
 
+void on_unreadable(RcRequester& rq, QueuePair& qp, Psn psn) {
+  if (!qp.can_send()) return;
+  for (std::uint32_t i = qp.sq.head(); i != qp.sq.tail(); ++i) {
+    SendWqe& wqe = qp.sq.at(i);
+    if (is_local(wqe.op)) continue;
+    if (!wqe.started) return;
+    if (psn.distance_from(wqe.first_psn) >= psn_count(wqe, mtu_of(qp))) continue;
+    wqe.finished = true;
+    wqe.status = CompletionStatus::kLocalProtectionError;
+    if (static_cast<std::int32_t>(rq.cursor - i) >= 0) rq.cursor = i, rq.offset = 0;
+    return retire_finished(rq, qp);
+  }
+}
+
 void stop(RcRequester& rq, QueuePair& qp) {
   rq.cursor = qp.sq.tail();
   rq.offset = 0;
@@ -387,7 +402,9 @@ void stop(RcRequester& rq, QueuePair& qp) {
   rq.ack_deadline = rq.delay_until = kNever;
 }
 
-bool drained(const RcRequester& rq) { return all_acknowledged(rq) && rq.offset == 0; }
+bool drained(const RcRequester& rq) {
+  return all_acknowledged(rq) && rq.offset == 0 && rq.delay_until == kNever;
+}
 
 Nanoseconds next_deadline(const RcRequester& rq) {
   const Nanoseconds rnr = rq.phase == RcRequester::Phase::kRnrWait ? rq.rnr_until : kNever;

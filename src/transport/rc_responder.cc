@@ -17,7 +17,20 @@ using Message = RcResponder::Message;
 using Reply = RcResponder::Reply;
 using wire::NakCode;
 
-/// The queue pair dies of what the peer sent; the NAK still goes out.
+RcAnswer& answer_at(const RcResponder& rs, const QueuePair& qp, std::uint32_t i) {
+  return rs.answers[(rs.answers_first + i) %
+                    std::max<std::uint32_t>(1, qp.attributes.max_dest_rd_atomic)];
+}
+
+bool owes_answers(const RcResponder& rs, const QueuePair& qp) {
+  for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
+    if (answer_at(rs, qp, i).pending) return true;
+  }
+  return false;
+}
+
+/// The queue pair dies of what the peer sent: at once, or when the answers to earlier requests are
+/// out, since the peer takes a NAK only behind them.
 void refuse(RcResponder& rs, QueuePair& qp, NakCode code) {
   rs.reply = Reply::kFatalNak;
   rs.fatal_code = code;
@@ -27,7 +40,14 @@ void refuse(RcResponder& rs, QueuePair& qp, NakCode code) {
   } else if (code == NakCode::kInvalidRequest) {
     qp.shared->events->on_event(qp, queue::QpEvent::kRequestError);
   }
-  fail_queue_pair(qp);
+  if (!owes_answers(rs, qp)) fail_queue_pair(qp);
+}
+
+/// An answer could not be given; the later ones are not owed any more.
+void break_off(RcResponder& rs, QueuePair& qp, Psn psn) {
+  for (std::uint32_t i = 0; i < rs.answers_count; ++i) answer_at(rs, qp, i).pending = false;
+  rs.expected = psn;  // the NAK names the failed frame
+  refuse(rs, qp, NakCode::kRemoteAccess);
 }
 
 /// A fault of our own receive buffer: its completion tells us, a NAK tells the peer.
@@ -45,11 +65,6 @@ void defer(RcResponder& rs, QueuePair& qp) {
   rs.reply = Reply::kRnrNak;
   rs.waiting_for_expected = true;
   qp.count(obs::Counter::kRnrNaksSent);
-}
-
-/// Names the operation for one-shot keys: every queue pair counts its own.
-std::uint64_t name_operation(RcResponder& rs, const QueuePair& qp) {
-  return std::uint64_t{qp.qpn.value} << 32 | ++rs.operations;
 }
 
 tl::expected<memory::Place, memory::AccessError> check(const QueuePair& qp, RemoteKey key,
@@ -148,7 +163,7 @@ void on_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     rs.write_address = packet.reth.address;
     rs.write_key = packet.reth.key;
     rs.write_length = packet.reth.length;
-    rs.write_use = name_operation(rs, qp);
+    rs.write_use = ++qp.last_served;
     rs.offset = 0;
   }
   if (!write_length_fits(rs, packet)) return refuse(rs, qp, NakCode::kInvalidRequest);
@@ -182,11 +197,6 @@ void on_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 
 // ---- reads and atomics ----------------------------------------------------------------------
 
-RcAnswer& answer_at(const RcResponder& rs, const QueuePair& qp, std::uint32_t i) {
-  return rs.answers[(rs.answers_first + i) %
-                    std::max<std::uint32_t>(1, qp.attributes.max_dest_rd_atomic)];
-}
-
 /// A slot for a new answer; the oldest one that went out makes room, also when it is to go out
 /// again: a peer that asks this much further has got it meanwhile. nullptr: the peer has more
 /// outstanding than was agreed.
@@ -215,7 +225,9 @@ void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   // Before the key is looked at: a request that is one too many must not use up a one-shot key.
   RcAnswer* answer = new_answer(rs, qp);
   if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
-  const std::uint64_t use = name_operation(rs, qp);
+  const bool goes_on = rs.read_goes_on && packet.bth.psn == rs.read_psn &&
+                       reth.key == rs.read_key && reth.address == rs.read_address;
+  const std::uint64_t use = goes_on ? rs.read_use : ++qp.last_served;
   if (reth.length > 0) {
     memory::Flight::Scope flight;
     flight.adopt(memory::Hold::kRemote);
@@ -234,6 +246,11 @@ void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   answer->use = use;
   accept(rs, qp, packet, answer->frames, true);
   answer->msn = rs.msn;
+  rs.read_goes_on = !packet.bth.ack_request;
+  rs.read_psn = rs.expected;
+  rs.read_key = reth.key;
+  rs.read_address = reth.address + reth.length;
+  rs.read_use = use;
   rs.reply = Reply::kNone;  // the answer acknowledges everything up to itself
 }
 
@@ -244,8 +261,7 @@ void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
   memory::Flight::Scope flight;
   flight.adopt(memory::Hold::kRemote);
-  const auto place =
-      check(qp, eth.key, eth.address, 8, Access::kRemoteAtomic, name_operation(rs, qp));
+  const auto place = check(qp, eth.key, eth.address, 8, Access::kRemoteAtomic, ++qp.last_served);
   if (!place) {
     flight.clear();
     --rs.answers_count;
@@ -341,9 +357,7 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFra
     if (!place || !add_place(frame, *place, n)) {
       frame.release();
       memory::Flight::clear(memory::Hold::kRemote);
-      answer.pending = false;
-      rs.expected = answer.first_psn + answer.next_frame;  // the NAK names the failed frame
-      refuse(rs, qp, NakCode::kRemoteAccess);
+      break_off(rs, qp, answer.first_psn + answer.next_frame);
       return false;
     }
   }
@@ -381,6 +395,7 @@ void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
     case Reply::kFatalNak:
       frame.headers.aeth = wire::Aeth::nak(rs.msn, rs.fatal_code);
       qp.count(obs::Counter::kNaksSent);
+      fail_queue_pair(qp);
       break;
     case Reply::kNone:
     case Reply::kAck:
@@ -401,6 +416,7 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
   const std::int32_t ahead = packet.bth.psn.compare(rs.expected);
   if (ahead < 0) return on_duplicate(rs, qp, packet);
+  if (rs.reply == Reply::kFatalNak) return qp.count(obs::Counter::kWrongState);
   if (ahead > 0) {
     qp.count(obs::Counter::kSequenceGaps);
     if (!rs.waiting_for_expected) {
@@ -452,6 +468,10 @@ bool next_answer(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
   if (rs.reply == Reply::kNone) return false;
   build_acknowledge(rs, qp, frame);
   return true;
+}
+
+void on_unreadable(RcResponder& rs, QueuePair& qp, Psn psn) {
+  if (qp.can_receive()) break_off(rs, qp, psn);
 }
 
 std::uint32_t next_answer_source(const RcResponder& rs, const QueuePair& qp) {

@@ -74,7 +74,7 @@ void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 bool store_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (rs.write_length == 0) return true;
   if (!qp.shared->serves_rdma || !has(qp.attributes.access, Access::kRemoteWrite)) return false;
-  const std::uint64_t use = std::uint64_t{qp.qpn.value} << 32 | rs.operations;
+  const std::uint64_t use = rs.write_use;
   memory::KeyTable& keys = *qp.shared->keys;
   memory::Flight::Scope flight;
   flight.adopt(memory::Hold::kRemote);
@@ -98,7 +98,7 @@ void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     rs.write_address = packet.reth.address;
     rs.write_key = packet.reth.key;
     rs.write_length = packet.reth.length;
-    ++rs.operations;
+    rs.write_use = ++qp.last_served;
   }
   const std::uint64_t received = std::uint64_t{rs.offset} + packet.payload.size();
   const bool last = info.is_last_or_only();
@@ -156,6 +156,11 @@ bool next_request(UcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
 }
 
 void on_sent(UcRequester& rq, QueuePair& qp) { retire_sent(qp, rq.cursor); }
+
+void on_unreadable(UcRequester& rq, QueuePair& qp, std::uint32_t ended) {
+  rq.offset = 0;
+  fail_unsent(qp, rq.cursor, ended);
+}
 
 void stop(UcRequester& rq, QueuePair& qp) {
   rq.cursor = qp.sq.tail();

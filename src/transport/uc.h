@@ -23,6 +23,9 @@ bool next_request(UcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFra
 /// The port took every frame that was built: elements that are all out complete, since nobody will
 /// acknowledge them.
 void on_sent(UcRequester& rq, queue::QueuePair& qp);
+/// The port could not read the payload of a frame; the frames from it on, all unsent, end `ended`
+/// messages. The element of the first one fails.
+void on_unreadable(UcRequester& rq, queue::QueuePair& qp, std::uint32_t ended);
 void stop(UcRequester& rq, queue::QueuePair& qp);
 
 struct UcResponder {
@@ -32,7 +35,7 @@ struct UcResponder {
   Psn expected;
   std::uint32_t offset = 0;
   std::uint32_t write_length = 0;
-  std::uint32_t operations = 0;
+  std::uint64_t write_use = 0;
   RemoteKey write_key;
   std::uint64_t write_address = 0;
   queue::ReceiveWqe* receive = nullptr;  ///< kept across a dropped message: it was not filled

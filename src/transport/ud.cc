@@ -46,6 +46,10 @@ bool next_request(UdRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
 
 void on_sent(UdRequester& rq, QueuePair& qp) { retire_sent(qp, rq.cursor); }
 
+void on_unreadable(UdRequester& rq, QueuePair& qp, std::uint32_t unsent) {
+  fail_unsent(qp, rq.cursor, unsent);
+}
+
 void stop(UdRequester& rq, QueuePair& qp) {
   rq.cursor = qp.sq.tail();
   rq.delay_until = kNever;

@@ -155,6 +155,10 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   qp->attributes = {};
   qp->attributes.send_psn = Psn(random().draw<std::uint32_t>());
   qp->last_receive_told = false;
+  if (qp->last_initiated == 0) {
+    qp->last_initiated = random().draw<std::uint64_t>() >> 2 | 1;
+    qp->last_served = qp->last_initiated | std::uint64_t{1} << 63;
+  }
   qp->sq.configure(setup.limits);
   qp->rq.configure(setup.shared_receive != nullptr ? 0 : setup.limits.max_recv_wr,
                    setup.limits.max_recv_sge);

@@ -16,6 +16,8 @@ namespace weft::memory {
 namespace {
 
 constexpr std::size_t kBytes = 64 * 1024;
+constexpr std::size_t kPeers = 3;
+constexpr std::size_t kStripe = kBytes / 4;
 constexpr std::byte kOwner{0x5A}, kPeer{0xC3};
 
 class ThreadsRevocation : public test::Keys {
@@ -28,8 +30,9 @@ class ThreadsRevocation : public test::Keys {
   ThreadsRevocation() : memory(2 * kBytes / test::page_bytes()) {}
 
   // What a peer does: check, copy, let go; again and again, with the newest key and with old ones.
-  void write_until_stopped() {
-    std::vector<std::byte> source(kBytes, kPeer);
+  // Each peer has a stripe of its own, so that peers do not race with each other.
+  void write_until_stopped(std::size_t stripe) {
+    const std::vector<std::byte> source(kStripe, kPeer);
     std::size_t n = 1;
     std::uint64_t round = 0;
     Target old{};
@@ -37,8 +40,9 @@ class ThreadsRevocation : public test::Keys {
       const Target now = target.load(std::memory_order_acquire);
       const Target used = ++round % 16 == 0 ? old : now;
       old = now;
-      const std::uint64_t address = memory.address() + used.offset_pages * test::page_bytes();
-      n = n >= kBytes ? 1 : n * 2;
+      const std::uint64_t address =
+          memory.address() + used.offset_pages * test::page_bytes() + stripe * kStripe;
+      n = n >= kStripe ? 1 : n * 2;
       Flight::Scope scope;
       const auto place = table.check_remote(RemoteKey(used.rkey), write_of(address, n));
       scope.adopt(Hold::kRemote);
@@ -52,7 +56,9 @@ class ThreadsRevocation : public test::Keys {
   // Runs `cycle` while peers write. It grants, lets them write, revokes, and says what it revoked.
   void run(const std::function<std::span<std::byte>()>& cycle) {
     std::vector<std::thread> peers;
-    for (int i = 0; i < 3; ++i) peers.emplace_back([this] { write_until_stopped(); });
+    for (std::size_t i = 0; i < kPeers; ++i) {
+      peers.emplace_back([this, i] { write_until_stopped(i); });
+    }
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
     std::size_t spoiled = 0, cycles = 0;
     while (std::chrono::steady_clock::now() < end) {

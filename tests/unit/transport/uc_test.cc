@@ -161,7 +161,9 @@ TEST_F(Uc, reports_a_buffer_that_is_too_small_and_goes_on) {
 }
 
 TEST_F(Uc, refuses_a_message_longer_than_2_31) {
-  end.post_receive(1, 0, 1024);
+  // The list has room for more; its second element would be refused for another reason.
+  const Sge list[] = {end.sge(0, kMtu), Sge{end.address(), 0xFFFFFFFF, LocalKey(0x999)}};
+  ASSERT_TRUE(end.qp.rq.post({1, list}));
   deliver(kUcSendFirst, 0, kMtu);
   responder.offset = 1u << 31;  // as if so much had come
   deliver(kUcSendLast, 1, 5);

@@ -1,0 +1,33 @@
+// A whole world on paper: nodes, cards, ports, links, faults and catastrophes, all drawn from one
+// number. Plain values; drawing is the only thing that knows the odds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/datagrams.h"
+#include "sim/faults.h"
+#include "sim/link_spec.h"
+#include "sim/node.h"
+
+namespace weft::sim {
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  Checksums checksums = Checksums::kAlways;
+  Faults faults;
+  Nanoseconds least_delay_ns = 500, most_delay_ns = 5'000;
+  std::vector<NodeSpec> nodes;
+  std::vector<LinkSpec> links;
+  DatagramSpec datagrams;
+  Nanoseconds healed_at = 0;
+  std::uint32_t crashes = 0, partitions = 0;
+  Nanoseconds pressure_every_ns = 0;  ///< at most, between two swappings-out; 0: never
+};
+
+/// `nodes`: as many as this; `gentle`: no faults at all.
+Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes = {},
+                       bool gentle = false);
+
+}  // namespace weft::sim

@@ -1,0 +1,69 @@
+// A simulated world: nodes with production controllers, transports and memory code, a network with
+// faults, programs that run over it, and the checks that never stop. One seed decides all of it:
+// the same seed gives the same run, event by event. Made, run once, and thrown away; one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/chaos.h"
+#include "sim/datagrams.h"
+#include "sim/link.h"
+#include "sim/network.h"
+#include "sim/node.h"
+#include "sim/scenario.h"
+#include "sim/stage.h"
+
+namespace weft::sim {
+
+/// Why a run failed, for people.
+struct Failure {
+  std::uint64_t seed = 0;
+  std::string reason;
+  Nanoseconds when = 0;
+  std::vector<std::string> last_lines;
+};
+
+struct Outcome {
+  std::optional<Failure> failure;
+  std::uint64_t trace_hash = 0;
+  Stats stats;
+};
+
+class World {
+ public:
+  explicit World(Scenario scenario);
+  ~World();
+
+  Stage& stage() { return stage_; }
+  Network& network() { return network_; }
+  Node& node(std::size_t i) { return *nodes_[i]; }
+
+  /// To the end, or to the first violation.
+  Outcome run();
+
+  // In steps, for tests and measurements.
+  void start_nodes();
+  /// All events of the next instant. False: there are none left, or something was violated.
+  bool step();
+
+ private:
+  void settle();
+  void check_bounds();
+  void check_end();
+  bool all_closed() const;
+
+  const Scenario scenario_;
+  Stage stage_;
+  Network network_;
+  std::vector<Node*> ready_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Link>> links_;
+  Datagrams datagrams_;
+  Chaos chaos_;
+};
+
+}  // namespace weft::sim

@@ -1,0 +1,79 @@
+#include "queue/send_queue.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::queue {
+namespace {
+
+void fill(SendQueue& queue, std::uint64_t from, std::uint64_t to) {
+  for (std::uint64_t i = from; i < to; ++i) {
+    SendWqe* wqe = queue.reserve();
+    ASSERT_NE(wqe, nullptr);
+    wqe->wr_id = i;
+    queue.commit();
+  }
+}
+
+TEST(SendQueue, takes_no_memory_before_the_first_post_and_none_after_release) {
+  SendQueue queue;
+  queue.configure({100, 0, 2, 0, 0});
+  EXPECT_EQ(queue.ring_bytes(), 0u);
+  fill(queue, 0, 1);
+  EXPECT_GE(queue.ring_bytes(), 100 * (sizeof(SendWqe) + 2 * sizeof(Sge)));
+  queue.release();
+  EXPECT_EQ(queue.ring_bytes(), 0u);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(SendQueue, holds_exactly_its_capacity_also_when_that_is_no_power_of_two) {
+  for (const std::uint32_t capacity : {1u, 2u, 3u, 100u, 128u}) {
+    SendQueue queue;
+    queue.configure({capacity, 0, 1, 0, 0});
+    fill(queue, 0, capacity);
+    EXPECT_EQ(queue.reserve(), nullptr);
+    queue.pop();
+    EXPECT_NE(queue.reserve(), nullptr);
+  }
+}
+
+TEST(SendQueue, has_no_room_when_it_has_no_capacity) {
+  SendQueue queue;
+  queue.configure({0, 0, 1, 0, 0});
+  EXPECT_EQ(queue.reserve(), nullptr);
+}
+
+TEST(SendQueue, keeps_the_order_over_many_turns_of_the_ring) {
+  SendQueue queue;
+  queue.configure({5, 0, 1, 0, 0});
+  std::uint64_t posted = 0;
+  std::uint64_t taken = 0;
+  while (taken < 1000) {
+    const std::uint64_t n = 1 + posted % 5;
+    fill(queue, posted, posted + n);
+    posted += n;
+    for (std::uint32_t i = queue.head(); i != queue.tail(); ++i) {
+      EXPECT_EQ(queue.at(i).wr_id, taken + (i - queue.head()));
+    }
+    while (!queue.empty()) {
+      EXPECT_EQ(queue.front().wr_id, taken++);
+      queue.pop();
+    }
+  }
+}
+
+TEST(SendQueue, gives_each_element_room_for_its_list_and_its_inline_bytes) {
+  SendQueue queue;
+  queue.configure({3, 0, 2, 0, 200});
+  for (int i = 0; i < 3; ++i) {
+    SendWqe* wqe = queue.reserve();
+    wqe->wr_id = 7;
+    std::fill_n(wqe->inline_bytes(), 200, std::byte{0xAA});
+    queue.commit();
+  }
+  for (std::uint32_t i = queue.head(); i != queue.tail(); ++i) {
+    EXPECT_EQ(queue.at(i).wr_id, 7u) << "a neighbour's inline data runs into it";
+  }
+}
+
+}  // namespace
+}  // namespace weft::queue
