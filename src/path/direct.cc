@@ -12,6 +12,7 @@
 #include "transport/message.h"
 #include "transport/timing.h"
 #include "transport/ud.h"
+#include "wire/icrc.h"
 #include "wire/immediate.h"
 #include "wire/packet.h"
 
@@ -493,8 +494,8 @@ class DirectPath final : public queue::Path {
     flow.flow_label = to.flow_label;
     const std::size_t headers = wire::Bth::kSize + wire::Deth::kSize +
                                 (wqe.op == SendOp::kSendImmediate ? wire::Immediate::kSize : 0);
-    const transport::Grh grh = network::make_grh(
-        flow, headers + wqe.length + wire::pad_for(wqe.length) + wire::Icrc::kSize);
+    const transport::Grh grh =
+        network::make_grh(flow, headers + wqe.length + wire::pad_for(wqe.length) + wire::kIcrcSize);
     const auto status = queue::for_each_part(
         receive.sges(), 0, grh.size(),
         [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
