@@ -98,7 +98,8 @@ void run_disk(Side& disk) {
   std::vector<std::byte> medium(kBlocks * kBlockBytes);
   const auto blocks = must(disk.domain.register_memory(medium, Access::kLocalWrite));
   for (;;) {
-    while (next(disk.cq).op != weft::CompletionOp::kReceive) continue;  // our own sends complete too
+    while (next(disk.cq).op != weft::CompletionOp::kReceive)
+      continue;  // our own sends complete too
     const auto command = disk.received<Command>();
     disk.expect_message();
     if (command.order == Order::kStop) return;
@@ -106,8 +107,7 @@ void run_disk(Side& disk) {
       disk.send(Reply{0, false});
       continue;
     }
-    const weft::Sge range =
-        blocks.sge(command.block * kBlockBytes, command.count * kBlockBytes);
+    const weft::Sge range = blocks.sge(command.block * kBlockBytes, command.count * kBlockBytes);
     if (command.order == Order::kWrite) {
       must(disk.qp.post_read(range, command.data));
       while (next(disk.cq).op != weft::CompletionOp::kRead) continue;

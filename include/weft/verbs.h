@@ -8,7 +8,7 @@
 //   OpenSANIC                Device::open                 CreateQP, DestroyQP   create_queue_pair
 //   RegisterMemory           register_memory              ModifyQP              QueuePair::modify
 //   AllocateRKey             allocate_window              PostSend, PostReceive post_send, ...
-//   BindRKey, UnbindRKey     SendOp::kBind                PollCQ                CompletionQueue::poll
+//   BindRKey, UnbindRKey     SendOp::kBind                PollCQ CompletionQueue::poll
 //   DeallocateRKey           ~MemoryWindow                (docs/verbs.md has the whole table)
 #pragma once
 
@@ -51,14 +51,14 @@ enum class PathPolicy : std::uint8_t { kAutomatic, kFramed };
 
 struct PortOptions {
   std::string address = {};  ///< "127.0.0.1", "fd00::1"; empty: one of its own, for this process
-  bool on_network = false;  ///< speak RoCEv2 on UDP port 4791 of that address
+  bool on_network = false;   ///< speak RoCEv2 on UDP port 4791 of that address
 };
 
 struct DeviceOptions {
   std::string name = "weft0";
   NodeKind kind = NodeKind::kHost;
   PathPolicy path = PathPolicy::kAutomatic;
-  std::uint32_t max_queue_pairs = 0;  ///< 0: 1,048,576 for a host, 8 for an I/O adapter
+  std::uint32_t max_queue_pairs = 0;    ///< 0: 1,048,576 for a host, 8 for an I/O adapter
   std::vector<PortOptions> ports = {};  ///< none: one port with an address of its own
 };
 
@@ -124,7 +124,8 @@ class Device {
 // ---- memory -----------------------------------------------------------------------------------
 
 /// Registered memory. Destroying it, or deregister(), waits until nobody is accessing the memory
-/// any more; afterwards not one byte of it changes through weft. A region must go before its memory.
+/// any more; afterwards not one byte of it changes through weft. A region must go before its
+/// memory.
 class MemoryRegion {
  public:
   MemoryRegion(MemoryRegion&&) noexcept;

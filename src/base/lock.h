@@ -35,7 +35,8 @@ class Lock {
     return word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
   }
   void unlock() {
-    if (word_.exchange(kFree, std::memory_order_release) == kContended) [[unlikely]] wake();
+    if (word_.exchange(kFree, std::memory_order_release) == kContended) [[unlikely]]
+      wake();
   }
 
  private:

@@ -16,8 +16,8 @@ struct Grant {
   Key key;
   std::uint32_t version = 0;
   KeyTable::Entry* entry = nullptr;
-  std::uint64_t base = 1;  ///< above `end`: nothing is remembered
-  std::uint64_t end = 0;   ///< behind the last byte; a range that ends at 2^64 is not remembered
+  std::uint64_t base = 1;   ///< above `end`: nothing is remembered
+  std::uint64_t end = 0;    ///< behind the last byte; a range that ends at 2^64 is not remembered
   std::uint64_t shift = 0;  ///< place - address
 
   /// Worth publishing `entry` for: the key is the remembered one and the range fits.

@@ -150,8 +150,7 @@ class KeyTable {
   Entry* find(RemoteKey rkey) const { return slots_.at(slot_of(rkey)); }
   static bool allows_local(const Entry& entry, LocalKey lkey, PdId pd, std::uint64_t address,
                            std::uint64_t length, Intent intent, Place* place);
-  static bool allows_remote(Entry& entry, RemoteKey rkey, const RemoteAccess& access,
-                            Place* place);
+  static bool allows_remote(Entry& entry, RemoteKey rkey, const RemoteAccess& access, Place* place);
 
   std::uint32_t live_regions() const { return regions_.load(std::memory_order_relaxed); }
   std::uint32_t live_windows() const { return windows_.load(std::memory_order_relaxed); }

@@ -238,9 +238,9 @@ void Engine::run(queue::QueuePair& qp) {
 }
 
 bool Engine::run_some(bool failed_only) {
-  // Only what waits now: a queue pair that has more to do afterwards comes again with the next call.
-  const std::uint32_t most =
-      std::min(kRunsPerProgress, runnable_.load(std::memory_order_relaxed));
+  // Only what waits now: a queue pair that has more to do afterwards comes again with the next
+  // call.
+  const std::uint32_t most = std::min(kRunsPerProgress, runnable_.load(std::memory_order_relaxed));
   std::uint32_t runs = 0;
   while (runs < most) {
     queue::QueuePair* qp = take_runnable(failed_only);

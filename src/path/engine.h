@@ -102,7 +102,7 @@ class Engine final : public queue::Scheduler {
   obs::Counters& counters_;
 
   base::Lock lock_;
-  RunList failed_;    ///< to be flushed
+  RunList failed_;      ///< to be flushed
   RunList unfinished_;  ///< with work, or a time-out, to see to
   std::vector<queue::QueuePair*> heap_;
   std::function<void(Nanoseconds)> wake_;

@@ -50,19 +50,10 @@ struct Rc {
   }
   void on_timer(QueuePair& qp, Nanoseconds now) { transport::on_timer(requester, qp, now); }
   void on_sent(QueuePair&) {}
-  void on_unreadable(QueuePair& qp, std::span<const OutFrame> unsent, bool answer) {
-    const Psn psn = unsent.front().headers.bth.psn;
-    if (answer) {
-      const std::lock_guard guard(qp.recv_lock);
-      transport::on_unreadable(responder, qp, psn);
-    } else {
-      const std::lock_guard guard(qp.send_lock);
-      transport::on_unreadable(requester, qp, psn);
-    }
-  }
   Nanoseconds deadline() const { return transport::next_deadline(requester); }
   bool drained(const QueuePair&) const { return transport::drained(requester); }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
+  void on_answer_fault(QueuePair& qp, Psn psn) { transport::on_fault(responder, qp, psn); }
 };
 
 struct Uc {
@@ -77,19 +68,13 @@ struct Uc {
   std::uint32_t next_source(const QueuePair&) const { return 0; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
-  void on_unreadable(QueuePair& qp, std::span<const OutFrame> unsent, bool) {
-    const auto ended = std::count_if(unsent.begin(), unsent.end(), [](const OutFrame& frame) {
-      return frame.headers.info().is_last_or_only();
-    });
-    const std::lock_guard guard(qp.send_lock);
-    transport::on_unreadable(requester, qp, static_cast<std::uint32_t>(ended));
-  }
   Nanoseconds deadline() const { return requester.delay_until; }
   bool drained(const QueuePair& qp) const {
     return requester.offset == 0 && requester.cursor == qp.sq.head() &&
            requester.delay_until == kNever;
   }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
+  void on_answer_fault(QueuePair&, Psn) {}  // it gives none
 };
 
 struct Ud {
@@ -105,15 +90,12 @@ struct Ud {
   std::uint32_t next_source(const QueuePair&) const { return 0; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
-  void on_unreadable(QueuePair& qp, std::span<const OutFrame> unsent, bool) {
-    const std::lock_guard guard(qp.send_lock);
-    transport::on_unreadable(requester, qp, static_cast<std::uint32_t>(unsent.size()));
-  }
   Nanoseconds deadline() const { return requester.delay_until; }
   bool drained(const QueuePair& qp) const {
     return requester.cursor == qp.sq.head() && requester.delay_until == kNever;
   }
   void stop_responder(QueuePair&) {}
+  void on_answer_fault(QueuePair&, Psn) {}
 };
 
 void start_responder(Rc& rc, QueuePair& qp) { transport::start(rc.responder, qp); }
@@ -243,16 +225,23 @@ class Framed final : public FramedPath {
   void account(QueuePair& qp, const port::SendOutcome& outcome) {
     qp.count(obs::Counter::kFramesSent, outcome.taken);
     qp.count(obs::Counter::kBytesSent, batch.bytes);
-    if (outcome.status == port::SendStatus::kFaulted) {
-      // The memory of a gather list, or of a region that the peer reads, has gone.
-      qp.count(obs::Counter::kVanishedMemory);
-      const auto unsent = std::span(batch.frames).first(batch.count).subspan(outcome.taken);
-      machine_.on_unreadable(qp, unsent, outcome.taken < batch.answers);
-      return;
-    }
+    if (outcome.status == port::SendStatus::kFaulted) return on_fault(qp, outcome.taken);
     // What a busy port did not take counts as lost on the way: the reliable service repeats it.
     const std::lock_guard guard(qp.send_lock);
     machine_.on_sent(qp);
+  }
+
+  /// The memory of a gather list, or of a region that the peer reads, has gone.
+  void on_fault(QueuePair& qp, std::size_t index) {
+    qp.count(obs::Counter::kVanishedMemory);
+    const OutFrame& frame = batch.frames[index];
+    if (index < batch.answers) {
+      const std::lock_guard guard(qp.recv_lock);
+      machine_.on_answer_fault(qp, frame.headers.bth.psn);
+    } else {
+      const std::lock_guard guard(qp.send_lock);
+      transport::on_fault(machine_.requester, qp, frame.element);
+    }
   }
 
   void tell_if_drained(QueuePair& qp) {

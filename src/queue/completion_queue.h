@@ -63,7 +63,8 @@ class CompletionQueue {
   std::size_t poll(std::span<Completion> out) { return empty() ? 0 : take(out); }
   /// The same for a caller that has just asked empty().
   std::size_t take(std::span<Completion> out) {
-    if (!lock_.try_lock()) [[unlikely]] return take_contended(out);
+    if (!lock_.try_lock()) [[unlikely]]
+      return take_contended(out);
     return take_locked(out);
   }
 

@@ -18,6 +18,8 @@ constexpr std::uint32_t kReliableOps = kUnreliableOps | bit(SendOp::kSendInvalid
                                        bit(SendOp::kRead) | bit(SendOp::kCompareSwap) |
                                        bit(SendOp::kFetchAdd);
 
+constexpr Nanoseconds kMaxDelay_ns = 3'600'000'000'000;
+
 constexpr std::uint32_t kOpsOf[] = {kReliableOps, kUnreliableOps, kDatagramOps};
 
 constexpr CompletionOp completion_op(SendOp op) {
@@ -82,6 +84,10 @@ constexpr CompletionOp completion_op(SendOp op) {
     return fail(Errc::kInvalidArgument,
                 fmt::format("sges: an atomic returns 8 bytes, the list has {}", length));
   }
+  if (request.delay_ns > kMaxDelay_ns) {
+    return fail(Errc::kInvalidArgument, fmt::format("delay_ns: {} is more than {} (one hour)",
+                                                    request.delay_ns, kMaxDelay_ns));
+  }
   return fail(Errc::kOutOfMemory, "no memory for the send ring");
 }
 
@@ -125,7 +131,7 @@ Result<void> enqueue_send(QueuePair& qp, const SendRequest& request) {
       (kOpsOf[static_cast<int>(qp.service)] & bit(request.op)) != 0 &&
       (inlined ? length <= qp.sq.max_inline() && request.op < SendOp::kRead
                : request.sges.size() <= qp.sq.max_sge()) &&
-      length <= kMaxMessageBytes && (!atomic || length == 8) &&
+      length <= kMaxMessageBytes && (!atomic || length == 8) && request.delay_ns <= kMaxDelay_ns &&
       (qp.service != Service::kUnreliableDatagram || length <= bytes(qp.attributes.path_mtu));
   if (!allowed) return refuse_send(qp, request, length);
 

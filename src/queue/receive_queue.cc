@@ -33,6 +33,7 @@ bool ReceiveQueue::allocate() {
 }
 
 void ReceiveQueue::clear() {
+  const std::lock_guard guard(lock_);
   ::operator delete(block_);
   block_ = nullptr;
   first_ = free_count_ = 0;

@@ -32,6 +32,8 @@ class OutFrame {
   wire::Packet headers;  ///< without payload
   /// Datagrams only; for connected services the path knows.
   AddressVector destination;
+  /// Requests: send queue index of the element that it carries a part of.
+  std::uint32_t element = 0;
   /// Which answer it belongs to, so that a path never mixes two remote keys in one batch.
   std::uint32_t source = 0;
 

@@ -50,13 +50,12 @@ void retire_sent(queue::QueuePair& qp, std::uint32_t cursor) {
   if (!qp.sq.empty() && qp.sq.front().finished) stop_send_queue(qp, qp.sq.front().status);
 }
 
-void fail_unsent(queue::QueuePair& qp, std::uint32_t& cursor, std::uint32_t back) {
-  if (!qp.can_send()) return;  // flushed meanwhile
-  cursor -= back;
-  queue::SendWqe& wqe = qp.sq.at(cursor);
+void fail_element(queue::QueuePair& qp, std::uint32_t element) {
+  if (!qp.can_send() || element - qp.sq.head() >= qp.sq.tail() - qp.sq.head()) return;
+  queue::SendWqe& wqe = qp.sq.at(element);
   wqe.finished = true;
   wqe.status = CompletionStatus::kLocalProtectionError;
-  retire_sent(qp, cursor);
+  retire_sent(qp, element);
 }
 
 void stop_send_queue(queue::QueuePair& qp, CompletionStatus status) {

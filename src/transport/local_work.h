@@ -15,9 +15,8 @@ bool may_transmit(queue::QueuePair& qp, std::uint32_t& cursor, Nanoseconds now,
 /// Completes every element before the cursor; one behind it that failed stops the queue.
 void retire_sent(queue::QueuePair& qp, std::uint32_t cursor);
 
-/// The element `back` places before the cursor could not be sent: it fails once everything before
-/// it is complete, and the cursor goes back to it.
-void fail_unsent(queue::QueuePair& qp, std::uint32_t& cursor, std::uint32_t back);
+/// The payload of this element could not be read: what is before it completes, it fails.
+void fail_element(queue::QueuePair& qp, std::uint32_t element);
 
 /// The front element fails. An unreliable send queue stops at an error of its own (SQE) while
 /// receiving goes on.

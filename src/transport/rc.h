@@ -68,8 +68,8 @@ void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& pack
 /// Time-outs that are due at `now`.
 void on_timer(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now);
 
-/// The port could not read the payload of this request: its element fails when its turn comes.
-void on_unreadable(RcRequester& rq, queue::QueuePair& qp, Psn psn);
+/// The payload of a frame of this element could not be read: the memory has gone.
+void on_fault(RcRequester& rq, queue::QueuePair& qp, std::uint32_t element);
 
 /// The send queue is about to be emptied.
 void stop(RcRequester& rq, queue::QueuePair& qp);
@@ -147,8 +147,8 @@ void on_request(RcResponder& rs, queue::QueuePair& qp, const wire::Packet& packe
 /// of a read response is published under Hold::kRemote until the caller clears it.
 bool next_answer(RcResponder& rs, queue::QueuePair& qp, OutFrame& frame);
 
-/// The port could not read the memory behind this answer: the peer is told, and nothing more.
-void on_unreadable(RcResponder& rs, queue::QueuePair& qp, Psn psn);
+/// The payload of the answer's frame with this number could not be read.
+void on_fault(RcResponder& rs, queue::QueuePair& qp, Psn psn);
 
 /// OutFrame::source of the next answer, 0 when it touches no remote memory.
 std::uint32_t next_answer_source(const RcResponder& rs, const queue::QueuePair& qp);

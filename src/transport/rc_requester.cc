@@ -45,6 +45,7 @@ void retire_finished(RcRequester& rq, QueuePair& qp) {
   while (!qp.sq.empty() && qp.sq.front().finished) {
     const CompletionStatus status = qp.sq.front().status;
     if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
+    if (rq.cursor == qp.sq.head()) ++rq.cursor;  // a go-back had not come so far yet
     complete_front(qp, CompletionStatus::kSuccess, 0);
   }
 }
@@ -341,6 +342,7 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
       wqe.first_psn = rq.next_new;
       rq.next_new += psn_count(wqe, mtu);
     }
+    frame.element = rq.cursor;
     if (is_read(wqe.op)) return emit_read(rq, qp, wqe, psn, now, frame);
     if (is_atomic(wqe.op)) return emit_atomic(rq, qp, wqe, psn, now, frame);
     return emit_message(rq, qp, wqe, psn, now, frame);
@@ -380,18 +382,14 @@ void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   go_back(rq, qp);
 }
 
-void on_unreadable(RcRequester& rq, QueuePair& qp, Psn psn) {
-  if (!qp.can_send()) return;
-  for (std::uint32_t i = qp.sq.head(); i != qp.sq.tail(); ++i) {
-    SendWqe& wqe = qp.sq.at(i);
-    if (is_local(wqe.op)) continue;
-    if (!wqe.started) return;
-    if (psn.distance_from(wqe.first_psn) >= psn_count(wqe, mtu_of(qp))) continue;
-    wqe.finished = true;
-    wqe.status = CompletionStatus::kLocalProtectionError;
-    if (static_cast<std::int32_t>(rq.cursor - i) >= 0) rq.cursor = i, rq.offset = 0;
-    return retire_finished(rq, qp);
-  }
+void on_fault(RcRequester& rq, QueuePair& qp, std::uint32_t element) {
+  if (!qp.can_send() || element - qp.sq.head() >= qp.sq.tail() - qp.sq.head()) return;
+  SendWqe& wqe = qp.sq.at(element);
+  wqe.finished = true;
+  wqe.status = CompletionStatus::kLocalProtectionError;
+  rq.cursor = element;  // nothing behind it goes out
+  rq.offset = 0;
+  retire_finished(rq, qp);
 }
 
 void stop(RcRequester& rq, QueuePair& qp) {

@@ -470,16 +470,16 @@ bool next_answer(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
   return true;
 }
 
-void on_unreadable(RcResponder& rs, QueuePair& qp, Psn psn) {
-  if (qp.can_receive()) break_off(rs, qp, psn);
-}
-
 std::uint32_t next_answer_source(const RcResponder& rs, const QueuePair& qp) {
   for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
     const RcAnswer& answer = answer_at(rs, qp, i);
     if (answer.pending) return source_of(answer);
   }
   return 0;
+}
+
+void on_fault(RcResponder& rs, QueuePair& qp, Psn psn) {
+  if (qp.can_receive()) break_off(rs, qp, psn);
 }
 
 void stop(RcResponder& rs, QueuePair& qp) {

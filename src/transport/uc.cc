@@ -137,6 +137,7 @@ void start(UcRequester& rq, const QueuePair& qp) {
 bool next_request(UcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
   while (may_transmit(qp, rq.cursor, now, rq.delay_until)) {
     queue::SendWqe& wqe = qp.sq.at(rq.cursor);
+    frame.element = rq.cursor;
     wqe.started = true;
     bool last = false;
     const CompletionStatus status =
@@ -157,9 +158,10 @@ bool next_request(UcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
 
 void on_sent(UcRequester& rq, QueuePair& qp) { retire_sent(qp, rq.cursor); }
 
-void on_unreadable(UcRequester& rq, QueuePair& qp, std::uint32_t ended) {
+void on_fault(UcRequester& rq, QueuePair& qp, std::uint32_t element) {
+  rq.cursor = element;
   rq.offset = 0;
-  fail_unsent(qp, rq.cursor, ended);
+  fail_element(qp, element);
 }
 
 void stop(UcRequester& rq, QueuePair& qp) {

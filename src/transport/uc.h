@@ -23,9 +23,8 @@ bool next_request(UcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFra
 /// The port took every frame that was built: elements that are all out complete, since nobody will
 /// acknowledge them.
 void on_sent(UcRequester& rq, queue::QueuePair& qp);
-/// The port could not read the payload of a frame; the frames from it on, all unsent, end `ended`
-/// messages. The element of the first one fails.
-void on_unreadable(UcRequester& rq, queue::QueuePair& qp, std::uint32_t ended);
+/// The payload of a frame of this element could not be read: the memory has gone.
+void on_fault(UcRequester& rq, queue::QueuePair& qp, std::uint32_t element);
 void stop(UcRequester& rq, queue::QueuePair& qp);
 
 struct UcResponder {

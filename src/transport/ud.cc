@@ -17,6 +17,7 @@ void start(UdRequester& rq, const QueuePair& qp) {
 bool next_request(UdRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
   while (may_transmit(qp, rq.cursor, now, rq.delay_until)) {
     queue::SendWqe& wqe = qp.sq.at(rq.cursor);
+    frame.element = rq.cursor;
     frame.headers.bth = {};
     frame.headers.bth.opcode = wqe.op == SendOp::kSendImmediate
                                    ? wire::Opcode::kUdSendOnlyWithImmediate
@@ -46,8 +47,9 @@ bool next_request(UdRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
 
 void on_sent(UdRequester& rq, QueuePair& qp) { retire_sent(qp, rq.cursor); }
 
-void on_unreadable(UdRequester& rq, QueuePair& qp, std::uint32_t unsent) {
-  fail_unsent(qp, rq.cursor, unsent);
+void on_fault(UdRequester& rq, QueuePair& qp, std::uint32_t element) {
+  rq.cursor = element;
+  fail_element(qp, element);
 }
 
 void stop(UdRequester& rq, QueuePair& qp) {

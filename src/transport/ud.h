@@ -25,9 +25,8 @@ void start(UdRequester& rq, const queue::QueuePair& qp);
 bool next_request(UdRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
 /// The port took every frame that was built: their elements complete.
 void on_sent(UdRequester& rq, queue::QueuePair& qp);
-/// The port could not read the payload of a frame: it and what follows, `unsent` frames, were not
-/// sent. The element of the first one fails.
-void on_unreadable(UdRequester& rq, queue::QueuePair& qp, std::uint32_t unsent);
+/// The payload of a frame of this element could not be read: the memory has gone.
+void on_fault(UdRequester& rq, queue::QueuePair& qp, std::uint32_t element);
 void stop(UdRequester& rq, queue::QueuePair& qp);
 
 /// `grh`: the network header of the frame, in the form that the receive buffer shows.

@@ -58,12 +58,18 @@ DeviceInfo describe(const ControllerSetup& setup, base::Random& random) {
 
 AsyncEventKind kind_of(queue::QpEvent event) {
   switch (event) {
-    case queue::QpEvent::kFatal: return AsyncEventKind::kQueuePairFatal;
-    case queue::QpEvent::kRequestError: return AsyncEventKind::kQueuePairRequestError;
-    case queue::QpEvent::kAccessError: return AsyncEventKind::kQueuePairAccessError;
-    case queue::QpEvent::kCommEstablished: return AsyncEventKind::kCommunicationEstablished;
-    case queue::QpEvent::kSendQueueDrained: return AsyncEventKind::kSendQueueDrained;
-    case queue::QpEvent::kLastReceiveReached: return AsyncEventKind::kLastReceiveReached;
+    case queue::QpEvent::kFatal:
+      return AsyncEventKind::kQueuePairFatal;
+    case queue::QpEvent::kRequestError:
+      return AsyncEventKind::kQueuePairRequestError;
+    case queue::QpEvent::kAccessError:
+      return AsyncEventKind::kQueuePairAccessError;
+    case queue::QpEvent::kCommEstablished:
+      return AsyncEventKind::kCommunicationEstablished;
+    case queue::QpEvent::kSendQueueDrained:
+      return AsyncEventKind::kSendQueueDrained;
+    case queue::QpEvent::kLastReceiveReached:
+      return AsyncEventKind::kLastReceiveReached;
   }
   return AsyncEventKind::kQueuePairFatal;
 }
@@ -84,7 +90,10 @@ Result<std::shared_ptr<Controller>> Controller::create(const Environment& enviro
   if (auto ok = check_setup(setup); !ok) return tl::unexpected(ok.error());
   std::shared_ptr<Controller> controller(new Controller(environment, std::move(setup)));
   for (const PortSetup& port : controller->ports_) {
-    environment.directory->add(port.address, controller);
+    // One that insists on frames is not to be found by those who would rather copy.
+    if (port.wire == nullptr || controller->path_policy_ == PathPolicy::kAutomatic) {
+      environment.directory->add(port.address, controller);
+    }
     if (port.wire != nullptr) controller->engine_.add_port(*port.wire);
   }
   auto life = std::make_shared<Life>();
@@ -192,8 +201,8 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
 std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
   port::Port* wire = ports_[qp.attributes.port - 1u].wire.get();
   const bool datagram = qp.service == Service::kUnreliableDatagram;
-  const bool local =
-      datagram ? wire == nullptr : environment_.directory->find(qp.attributes.remote_gid) != nullptr;
+  const bool local = datagram ? wire == nullptr
+                              : environment_.directory->find(qp.attributes.remote_gid) != nullptr;
   if (wire == nullptr || (local && path_policy_ == PathPolicy::kAutomatic)) {
     return path::make_direct_path(qp, *environment_.directory);
   }
@@ -231,15 +240,13 @@ Result<void> Controller::check_values(const queue::QueuePair& qp, const QueuePai
     return fail(Errc::kInvalidArgument, fmt::format("{}: {} is more than {}", name, value, most));
   };
   if (has(given, QpAttribute::kPort) && (a.port == 0 || a.port > ports_.size())) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("port: {}, but {} has ports 1 to {}", a.port, info_.name,
-                            ports_.size()));
+    return fail(Errc::kInvalidArgument, fmt::format("port: {}, but {} has ports 1 to {}", a.port,
+                                                    info_.name, ports_.size()));
   }
   const std::uint8_t port = has(given, QpAttribute::kPort) ? a.port : qp.attributes.port;
   if (has(given, QpAttribute::kPathMtu) && bytes(a.path_mtu) > bytes(max_mtu(port))) {
     return fail(Errc::kInvalidArgument, fmt::format("path_mtu: {}, but port {} carries at most {}",
-                                                    bytes(a.path_mtu), port,
-                                                    bytes(max_mtu(port))));
+                                                    bytes(a.path_mtu), port, bytes(max_mtu(port))));
   }
   if (auto ok = at_most(QpAttribute::kPKeyIndex, "pkey_index", a.pkey_index, 0); !ok) return ok;
   if (auto ok = at_most(QpAttribute::kRemoteQpn, "remote_qpn", a.remote_qpn.value, kMask24); !ok) {
@@ -323,7 +330,8 @@ Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendReq
     }
     for (; done < requests.size(); ++done) {
       result = queue::enqueue_send(qp, requests[done]);
-      if (!result) [[unlikely]] break;
+      if (!result) [[unlikely]]
+        break;
     }
     if (state < QpState::kSendQueueError) [[likely]] {
       qp.path->advance(qp, std::move(guard), {});
@@ -398,8 +406,8 @@ std::optional<AsyncEvent> Controller::next_event() {
 Result<int> Controller::event_fd() {
   const std::lock_guard guard(event_lock_);
   if (event_fd_ < 0) {
-    event_fd_ = eventfd(static_cast<unsigned>(events_.size()),
-                        EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    event_fd_ =
+        eventfd(static_cast<unsigned>(events_.size()), EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     if (event_fd_ < 0) {
       return fail(Errc::kSystem, fmt::format("eventfd: {}", std::strerror(errno)));
     }

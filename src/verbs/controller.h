@@ -51,11 +51,10 @@ struct ControllerSetup {
   std::vector<PortSetup> ports;       ///< one to kMaxPorts
 };
 
-class Controller final : public path::QueuePairTable,
-                         public queue::EventSink {
+class Controller final : public path::QueuePairTable, public queue::EventSink {
  public:
-  /// The controller is open as long as the pointer that this returns, or a copy, lives; then no peer
-  /// finds it any more. Its memory lives on while a peer's path may still look at it.
+  /// The controller is open as long as the pointer that this returns, or a copy, lives; then no
+  /// peer finds it any more. Its memory lives on while a peer's path may still look at it.
   static Result<std::shared_ptr<Controller>> create(const Environment& environment,
                                                     ControllerSetup setup);
   ~Controller() override;
@@ -94,7 +93,8 @@ class Controller final : public path::QueuePairTable,
   /// The short way of post_send for one request; false: take the long way. The lock is never let go
   /// of, so it keeps the path where it is.
   static bool post_at_once(queue::QueuePair& qp, const SendRequest& request) {
-    if (!qp.send_lock.try_lock()) [[unlikely]] return false;
+    if (!qp.send_lock.try_lock()) [[unlikely]]
+      return false;
     const std::lock_guard guard(qp.send_lock, std::adopt_lock);
     return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend && qp.sq.empty() &&
            qp.path->execute_at_once(qp, request);

@@ -52,14 +52,22 @@ Result<void> check_capacity(std::uint32_t capacity) {
 
 std::string_view to_string(AsyncEventKind kind) {
   switch (kind) {
-    case AsyncEventKind::kQueuePairFatal: return "queue pair fatal";
-    case AsyncEventKind::kQueuePairRequestError: return "queue pair request error";
-    case AsyncEventKind::kQueuePairAccessError: return "queue pair access error";
-    case AsyncEventKind::kCommunicationEstablished: return "communication established";
-    case AsyncEventKind::kSendQueueDrained: return "send queue drained";
-    case AsyncEventKind::kLastReceiveReached: return "last receive reached";
-    case AsyncEventKind::kSharedReceiveLimitReached: return "shared receive limit reached";
-    case AsyncEventKind::kCompletionQueueOverrun: return "completion queue overrun";
+    case AsyncEventKind::kQueuePairFatal:
+      return "queue pair fatal";
+    case AsyncEventKind::kQueuePairRequestError:
+      return "queue pair request error";
+    case AsyncEventKind::kQueuePairAccessError:
+      return "queue pair access error";
+    case AsyncEventKind::kCommunicationEstablished:
+      return "communication established";
+    case AsyncEventKind::kSendQueueDrained:
+      return "send queue drained";
+    case AsyncEventKind::kLastReceiveReached:
+      return "last receive reached";
+    case AsyncEventKind::kSharedReceiveLimitReached:
+      return "shared receive limit reached";
+    case AsyncEventKind::kCompletionQueueOverrun:
+      return "completion queue overrun";
   }
   return "unknown event";
 }

@@ -37,8 +37,8 @@ Result<void> SharedReceiveQueue::post(const ReceiveRequest& request) const {
 
 Result<void> SharedReceiveQueue::arm_limit(std::uint32_t limit) const {
   if (limit > object_->capacity()) {
-    return fail(Errc::kInvalidArgument, fmt::format("limit: {} is more than the queue's {}", limit,
-                                                    object_->capacity()));
+    return fail(Errc::kInvalidArgument,
+                fmt::format("limit: {} is more than the queue's {}", limit, object_->capacity()));
   }
   object_->arm_limit(limit);
   return {};
@@ -84,13 +84,10 @@ Result<void> QueuePair::connect(const Endpoint& peer, QueuePairAttributes attrib
   attributes.receive_psn = peer.psn;
   attributes.send_psn = endpoint().psn;
   if (auto ok = modify(QpState::kInit, attributes, kInit | QpAttribute::kAccess); !ok) return ok;
-  if (auto ok =
-          modify(QpState::kReadyToReceive, attributes, reliable ? kReliableRtr : kRtr);
-      !ok) {
+  if (auto ok = modify(QpState::kReadyToReceive, attributes, reliable ? kReliableRtr : kRtr); !ok) {
     return ok;
   }
-  return modify(QpState::kReadyToSend, attributes,
-                reliable ? kReliableRts : QpAttribute::kSendPsn);
+  return modify(QpState::kReadyToSend, attributes, reliable ? kReliableRts : QpAttribute::kSendPsn);
 }
 
 Result<void> QueuePair::activate(QKey qkey, QueuePairAttributes attributes) {
@@ -108,7 +105,8 @@ Result<void> QueuePair::post_send(std::span<const SendRequest> requests, std::si
 }
 
 Result<void> QueuePair::post_send(const SendRequest& request) {
-  if (Controller::post_at_once(*object_->core, request)) [[likely]] return {};
+  if (Controller::post_at_once(*object_->core, request)) [[likely]]
+    return {};
   return post_one(*object_, request);
 }
 

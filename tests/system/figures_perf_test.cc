@@ -136,8 +136,7 @@ TEST(Figures, an_idle_queue_pair_takes_at_most_1_KiB) {
   EXPECT_LE(each, kMaxIdleBytes);
   // They are real: the last one still works.
   std::array<std::uint64_t, 2> words{7, 0};
-  const auto region =
-      pd.register_memory(words, Access::kLocalWrite | Access::kRemoteWrite).value();
+  const auto region = pd.register_memory(words, Access::kLocalWrite | Access::kRemoteWrite).value();
   ASSERT_TRUE(all[kCount - 2].post_write(region.sge(0, 8), region.remote(8)));
   ASSERT_TRUE(cq.wait(std::chrono::seconds(5)).value().ok());
   EXPECT_EQ(words[1], 7u);

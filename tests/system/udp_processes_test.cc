@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kBytes = 1 << 20;
 constexpr auto kPatience = 20s;
-constexpr Access kAll = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead |
-                        Access::kRemoteAtomic;
+constexpr Access kAll =
+    Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
 
 /// What the two tell each other before RDMA can begin.
 struct Introduction {

@@ -11,7 +11,7 @@
 namespace weft::memory {
 namespace {
 
-constexpr int kRounds = 20'000;
+constexpr int kRounds = 4000;
 
 // tsan knows a release store and an acquire load as a pair only when address and size are the same,
 // so the reader, which has polled on one byte, loads once more what the last store has written.

@@ -13,6 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kLongest{2000};  // on a loaded machine: fewer rounds instead of more time
+
 void wait_for(const std::atomic<bool>& flag) {
   while (!flag.load(std::memory_order_acquire)) std::this_thread::yield();
 }
@@ -140,7 +142,8 @@ TEST(ThreadsFlight, nobody_works_on_an_object_after_its_drain) {
     }
   });
   std::uint64_t lost = 0;
-  for (int i = 0; i < 3000; ++i) {
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  for (int i = 0; i < 3000 && std::chrono::steady_clock::now() < end; ++i) {
     object.work = 0;
     const std::uint64_t before = worked.load(std::memory_order_relaxed);
     object.live.store(true, std::memory_order_release);
@@ -162,14 +165,16 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
   };
   static Word live, round_started, round_done, worked;
   constexpr std::uint32_t kRounds = 60'000;
+  constexpr std::uint32_t kEnd = ~std::uint32_t{0};
   const auto wait_until = [](const Word& word, std::uint32_t value) {
-    for (int spins = 0; word.value.load(std::memory_order_acquire) != value; ++spins) {
+    for (int spins = 0; word.value.load(std::memory_order_acquire) < value; ++spins) {
       if (spins > 10'000) std::this_thread::yield();
     }
   };
   std::thread worker([&] {
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
       wait_until(round_started, round);
+      if (round_started.value.load(std::memory_order_relaxed) == kEnd) return;
       Flight::publish(Hold::kRemote, &live);
       if (live.value.load(std::memory_order_acquire) == round) {
         worked.value.store(round, std::memory_order_relaxed);
@@ -179,7 +184,9 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
     }
   });
   std::uint32_t late = 0;
+  const auto end = std::chrono::steady_clock::now() + kLongest;
   for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    if (std::chrono::steady_clock::now() > end) break;
     live.value.store(round, std::memory_order_relaxed);
     round_started.value.store(round, std::memory_order_release);
     for (std::uint32_t i = 0; i < round % 64; ++i)
@@ -190,6 +197,7 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
     wait_until(round_done, round);
     late += worked.value.load(std::memory_order_relaxed) != before ? 1 : 0;
   }
+  round_started.value.store(kEnd, std::memory_order_release);
   worker.join();
   EXPECT_EQ(late, 0U);
 }

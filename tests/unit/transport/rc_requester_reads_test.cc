@@ -109,6 +109,7 @@ TEST_F(Requester, asks_for_a_long_read_piece_by_piece) {
     EXPECT_EQ(reth.address, address);
     EXPECT_EQ(reth.length, i < 2 ? kReadChunkFrames * kMtu : 10 * kMtu - 1);
     address += reth.length;
+    EXPECT_EQ(frames[i].packet().bth.ack_request, i == 2) << "only the last one ends the read";
   }
   for (std::uint32_t at = 0; at + 1 < kFrames; ++at) read_data(at, kMtu);
   EXPECT_TRUE(completed().empty());

@@ -213,6 +213,21 @@ TEST_F(Requester, binds_in_order_with_the_work_around_it) {
   memory::Flight::clear(memory::Hold::kRemote);
 }
 
+TEST_F(Requester,
+       passes_over_finished_local_work_when_an_acknowledgement_overtakes_its_going_back) {
+  post(1, SendOp::kSend, 10);
+  post(2, SendOp::kDelay, 0, {.delay_ns = 0});
+  post(3, SendOp::kDelay, 0, {.delay_ns = 0});
+  post(4, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), (Numbers{0, 1}));
+  end.advance_to(next_deadline(end.requester));
+  ack(0);
+  EXPECT_EQ(completed(), (Ids{1, 2, 3}));
+  EXPECT_EQ(sent(), Numbers{1});
+  ack(1);
+  EXPECT_EQ(completed(), Ids{4});
+}
+
 TEST_F(Requester, reports_a_bind_that_fails_after_the_work_before_it) {
   // B4.7
   SendRequest bind;

@@ -184,14 +184,22 @@ TEST_F(Answers, are_limited_to_what_was_agreed) {
   for (std::uint32_t i = 0; i < 4; ++i) end.deliver(read_frame(i, 8));
   EXPECT_EQ(end.state(), QpState::kReadyToReceive);
   end.deliver(read_frame(4, 8));
+  end.deliver(read_frame(5, 8));  // too late: the end is only waiting for the answers
+  const auto frames = end.answers();
+  ASSERT_EQ(frames.size(), 5u) << "what was promised goes out before the refusal";
+  EXPECT_EQ(frames[3].packet().bth.opcode, Opcode::kRcReadResponseOnly);
+  const wire::Packet last = frames[4].packet();
+  ASSERT_EQ(last.aeth.kind(), wire::AethKind::kNak);
+  EXPECT_EQ(last.aeth.nak_code(), NakCode::kInvalidRequest);
+  EXPECT_EQ(last.bth.psn, kFirstPsn + 4);
   EXPECT_EQ(end.state(), QpState::kError);
-  expect_nak(4, NakCode::kInvalidRequest);
 }
 
 TEST_F(Answers, are_limited_for_atomics_too_and_the_one_too_many_is_not_executed) {
   const std::uint64_t before = word();
   for (std::uint32_t i = 0; i < 4; ++i) end.deliver(add_frame(i, 1));
   end.deliver(add_frame(4, 1));
+  EXPECT_EQ(end.answers().size(), 5u);
   EXPECT_EQ(end.state(), QpState::kError);
   EXPECT_EQ(word(), before + 4);
 }

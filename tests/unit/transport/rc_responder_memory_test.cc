@@ -157,6 +157,26 @@ TEST_F(OneShot, serves_the_retransmissions_of_its_read) {
   expect_fatal(read_frame(2, 8, at()), 2, NakCode::kRemoteAccess);
 }
 
+TEST_F(OneShot, serves_a_long_read_that_comes_in_pieces) {
+  // B4.10: all but the last piece ask for no acknowledgement.
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    wire::Packet packet = headers_of(Opcode::kRcReadRequest, kFirstPsn + 2 * i, i == 2);
+    packet.reth = {at(2 * kMtu * i).address, once.rkey, 2 * kMtu};
+    end.deliver(forge(packet));
+    ASSERT_EQ(end.answers().size(), 2u) << "piece " << i;
+  }
+  expect_fatal(read_frame(6, 8, at(6 * kMtu)), 6, NakCode::kRemoteAccess);
+}
+
+TEST_F(OneShot, does_not_serve_a_second_read_that_only_looks_like_a_piece) {
+  // B4.10
+  wire::Packet packet = headers_of(Opcode::kRcReadRequest, kFirstPsn, false);
+  packet.reth = {at().address, once.rkey, kMtu};
+  end.deliver(forge(packet));
+  end.answers();
+  expect_fatal(read_frame(1, kMtu, at()), 1, NakCode::kRemoteAccess);
+}
+
 TEST_F(OneShot, is_not_used_up_by_a_refused_attempt) {
   // B4.10
   expect_fatal(write_frame(Opcode::kRcWriteOnly, 0, 8, 8, at(end.exposed_bytes() - 7)), 0,
@@ -182,8 +202,8 @@ TEST_F(OneShot, is_not_used_up_by_one_read_too_many) {
   end.qp.attributes.max_dest_rd_atomic = 1;
   end.deliver(read_frame(0, 8));
   end.deliver(read_frame(1, 8, at()));
-  ASSERT_EQ(end.state(), QpState::kError);
   end.answers();
+  ASSERT_EQ(end.state(), QpState::kError);
   end.qp.state = QpState::kReadyToReceive;
   transport::start(end.responder, end.qp);
   end.deliver(read_frame(0, 8, at()));

@@ -96,16 +96,27 @@ TEST_P(PathRefusals, a_key_of_another_protection_domain) {
 
 TEST_P(PathRefusals, one_byte_outside_refuses_all_of_it) {
   // B4.9: large and small, before the beginning and past the end.
-  Memory near(a, 600'000), around(b, 600'000);
+  constexpr std::uint32_t kSize = 100'000;
+  Memory near(a, kSize + 16), around(b, kSize + 16);
   near.fill(kNear), around.fill(kFar);
   const MemoryRegion inner =
-      must(b.pd.register_memory(around.bytes.data() + 8, 599'984, kEverything));
-  expect_all_refused(inner.remote(599'984 - 7), near, 8);
-  expect_all_refused(inner.remote(599'984), near, 8);
+      must(b.pd.register_memory(around.bytes.data() + 8, kSize, kEverything));
+  expect_all_refused(inner.remote(kSize - 7), near, 8);
+  expect_all_refused(inner.remote(kSize), near, 8);
   expect_all_refused(inner.remote(static_cast<std::uint64_t>(-1)), near, 8);
-  expect_all_refused(inner.remote(0), near, 599'985);
-  expect_all_refused(inner.remote(static_cast<std::uint64_t>(-1)), near, 599'984);
+  expect_all_refused(inner.remote(0), near, kSize + 1);
+  expect_all_refused(inner.remote(static_cast<std::uint64_t>(-1)), near, kSize);
   EXPECT_TRUE(around.holds(kFar));
+}
+
+TEST_P(PathRefusals, a_long_read_that_ends_one_byte_outside) {
+  // B4.9: on the wire it takes several requests, and the last one is refused.
+  QueuePairAttributes attributes;
+  attributes.path_mtu = Mtu::k256;
+  constexpr std::uint32_t kSize = 20'000;
+  Memory near(a, kSize + 1), far(b, kSize);
+  expect_refused({.op = SendOp::kRead, .remote = far.remote()}, near.sge(),
+                 CompletionStatus::kRemoteAccessError, kAccessEvent, attributes);
 }
 
 TEST_P(PathRefusals, an_end_beyond_the_address_space) {

@@ -1,0 +1,197 @@
+#include "cli/sim_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/bench.h"
+#include "sim/pcap.h"
+#include "sim/world.h"
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kExamples = R"(
+Examples:
+  weft sim --seed 7                    one world, and what happened in it
+  weft sim --seed 7 --trace            the same, with a line for each event
+  weft sim --seeds 1000                a thousand worlds, seeds 1 to 1000
+  weft sim --seed 7 --pcap world.pcap  all frames, for Wireshark
+  weft sim --bench                     how fast it moves frames
+
+The exit status is 1 when a check was violated; the command that replays the world is printed.)";
+
+double since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+std::string grouped(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+void print_table(const sim::Stats& stats) {
+  for (const sim::StatsRow& row : sim::stats_table()) {
+    const std::uint64_t value = stats.*row.value;
+    if (value != 0) fmt::print("  {:<38}{:>16}\n", row.label, grouped(value));
+  }
+}
+
+std::string replay_command(const SimOptions& options, std::uint64_t seed) {
+  std::string command = fmt::format("weft sim --seed {}", seed);
+  if (options.nodes) command += fmt::format(" --nodes {}", *options.nodes);
+  if (options.gentle) command += " --gentle";
+  return command + " --trace";
+}
+
+void print_failure(const SimOptions& options, const sim::Failure& failure) {
+  fmt::print(stderr, "VIOLATION in the world of seed {}, at {:.3f} us:\n  {}\nwhat led to it:\n",
+             failure.seed, static_cast<double>(failure.when) / 1000.0, failure.reason);
+  for (const std::string& line : failure.last_lines) fmt::print(stderr, "  {}\n", line);
+  fmt::print(stderr, "replay it with:\n  {}\n", replay_command(options, failure.seed));
+}
+
+sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
+  sim::World world(sim::draw_scenario(seed, options.nodes, options.gentle));
+  if (options.trace) {
+    world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); });
+  }
+  std::unique_ptr<sim::PcapWriter> capture;
+  if (!options.pcap.empty()) {
+    auto opened = sim::PcapWriter::open(options.pcap);
+    if (!opened) throw CLI::ValidationError("--pcap", opened.error().message);
+    capture = std::make_unique<sim::PcapWriter>(std::move(*opened));
+    world.network().set_tap([&capture](Nanoseconds when, std::span<const std::byte> packet) {
+      capture->write(when, packet);
+    });
+  }
+  return world.run();
+}
+
+void print_json(const sim::Stats& stats, std::uint64_t worlds, double seconds,
+                std::optional<std::uint64_t> hash, const sim::Failure* failure) {
+  nlohmann::ordered_json json;
+  json["worlds"] = worlds;
+  json["seconds"] = seconds;
+  if (hash) json["trace_hash"] = fmt::format("{:016x}", *hash);
+  for (const sim::StatsRow& row : sim::stats_table())
+    json[std::string(row.name)] = stats.*row.value;
+  if (failure != nullptr) {
+    json["failure"] = {{"seed", failure->seed},
+                       {"reason", failure->reason},
+                       {"virtual_ns", failure->when},
+                       {"trace", failure->last_lines}};
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+void show_progress(std::uint64_t done, std::uint64_t all, double seconds) {
+  const double left = seconds / static_cast<double>(done) * static_cast<double>(all - done);
+  fmt::print(stderr, "\r  {} of {} worlds, {:.0f} s left  ", done, all, left);
+  std::fflush(stderr);
+}
+
+int run_bench_command(const SimOptions& options) {
+  for (const auto checksums : {sim::Checksums::kOffload, sim::Checksums::kAlways}) {
+    const sim::BenchResult result = sim::run_bench(Mtu::k4096, 2.0, checksums);
+    const bool offload = checksums == sim::Checksums::kOffload;
+    if (options.json) {
+      fmt::print("{}\n", nlohmann::ordered_json{{"mtu", 4096},
+                                                {"icrc", offload ? "offload" : "always"},
+                                                {"data_frames", result.data_frames},
+                                                {"seconds", result.seconds},
+                                                {"frames_per_second", result.frames_per_second()}}
+                             .dump());
+    } else {
+      fmt::print("MTU 4096, ICRC {:<8} {:>11} RC data frames a second, {:.2f} GB/s\n",
+                 offload ? "offload:" : "always:",
+                 grouped(static_cast<std::uint64_t>(result.frames_per_second())),
+                 result.frames_per_second() * 4096 / 1e9);
+    }
+  }
+  return 0;
+}
+
+int run_one(const SimOptions& options, std::uint64_t seed) {
+  const auto begun = Clock::now();
+  const sim::Outcome outcome = run_world(options, seed);
+  const sim::Failure* failure = outcome.failure ? &*outcome.failure : nullptr;
+  if (options.json) {
+    print_json(outcome.stats, 1, since(begun), outcome.trace_hash, failure);
+  } else if (!options.quiet) {
+    const auto scenario = sim::draw_scenario(seed, options.nodes, options.gentle);
+    fmt::print("the world of seed {}: {} nodes, {} links, {} datagram queue pairs, ICRC {}\n", seed,
+               scenario.nodes.size(), scenario.links.size(), scenario.datagrams.members.size(),
+               scenario.checksums == sim::Checksums::kAlways ? "on every frame" : "offloaded");
+    print_table(outcome.stats);
+    fmt::print("  {:<38}{:>16x}\n", "trace hash", outcome.trace_hash);
+  }
+  if (failure == nullptr) return 0;
+  print_failure(options, *failure);
+  return 1;
+}
+
+int run_many(const SimOptions& options) {
+  const auto begun = Clock::now();
+  const bool show = !options.json && isatty(STDERR_FILENO) != 0;
+  sim::Stats total;
+  auto shown = begun;
+  for (std::uint64_t i = 0; i < options.seeds; ++i) {
+    const sim::Outcome outcome = run_world(options, options.first_seed + i);
+    total += outcome.stats;
+    if (outcome.failure) {
+      if (options.json) print_json(total, i + 1, since(begun), {}, &*outcome.failure);
+      print_failure(options, *outcome.failure);
+      return 1;
+    }
+    if (show && since(shown) > 0.2) {
+      shown = Clock::now();
+      show_progress(i + 1, options.seeds, since(begun));
+    }
+  }
+  if (show) fmt::print(stderr, "\r{:60}\r", "");
+  if (options.json) {
+    print_json(total, options.seeds, since(begun), {}, nullptr);
+  } else {
+    fmt::print("{} worlds, seeds {} to {}, in {:.1f} s: every check held\n", grouped(options.seeds),
+               options.first_seed, options.first_seed + options.seeds - 1, since(begun));
+    if (!options.quiet) print_table(total);
+  }
+  return 0;
+}
+
+}  // namespace
+
+CLI::App* add_sim_command(CLI::App& app, SimOptions& options) {
+  CLI::App* sim = app.add_subcommand(
+      "sim", "Runs simulated worlds: nodes, faults and checks, all decided by one seed");
+  sim->footer(kExamples);
+  auto* one = sim->add_option("--seed", options.seed, "the world of this seed");
+  sim->add_option("--seeds", options.seeds, "so many worlds in a row")->excludes(one);
+  sim->add_option("--first-seed", options.first_seed, "where to begin")->excludes(one);
+  sim->add_option("--nodes", options.nodes, "so many nodes, instead of what the seed says")
+      ->check(CLI::Range(2, 32));
+  sim->add_flag("--gentle", options.gentle, "no faults, no catastrophes, no forbidden requests");
+  sim->add_flag("--trace", options.trace, "a line for each event");
+  sim->add_flag("--quiet", options.quiet, "only the result");
+  sim->add_flag("--json", options.json, "the result as JSON");
+  sim->add_option("--pcap", options.pcap, "write all frames to this file, for Wireshark");
+  sim->add_flag("--bench", options.bench, "measure how fast frames move");
+  return sim;
+}
+
+int run_sim_command(const SimOptions& options) {
+  if (options.bench) return run_bench_command(options);
+  if (options.seed) return run_one(options, *options.seed);
+  if (options.seeds == 1) return run_one(options, options.first_seed);
+  return run_many(options);
+}
+
+}  // namespace weft::cli
