@@ -219,6 +219,7 @@ void Datagrams::send(Member& from) {
   if (auto ok = from.qp->post_send(request); !ok) {
     stage_.judge.violated("datagram: post_send: " + ok.error().message);
   }
+  from.node.stir();
 }
 
 }  // namespace weft::sim

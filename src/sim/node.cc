@@ -136,12 +136,12 @@ void Node::set_handler(std::uint32_t card, Qpn qpn, CompletionHandler* handler) 
 
 // ---- progress -------------------------------------------------------------------------------
 
-std::uint64_t Node::token(bool poll, std::uint32_t card) const {
-  return std::uint64_t{lives_} << 32 | std::uint64_t{card} << 1 | (poll ? 1 : 0);
-}
-
 void Node::set_ready(std::uint32_t card) {
   life_->cards[card]->ready = true;
+  stir();
+}
+
+void Node::stir() {
   if (std::exchange(in_ready_, true)) return;
   ready_.push_back(this);
 }
@@ -152,15 +152,16 @@ void Node::wake(std::uint32_t card, Nanoseconds when) {
   if (when <= stage_.now()) return set_ready(card);
   if (when >= life_->cards[card]->timer_at) return;
   life_->cards[card]->timer_at = when;
-  stage_.events.at(when, *this, token(false, card));
+  stage_.events.at(when, *this, token(card));
 }
 
 void Node::on_event(std::uint64_t event) {
   if (life_ == nullptr || event >> 32 != lives_) return;  // a note to an earlier life
-  const auto card = static_cast<std::uint32_t>(event & 0xFFFF'FFFF) >> 1;
-  if ((event & 1) != 0) {
-    life_->cards[card]->poll_planned = false;
-    return drain(card);
+  const auto card = static_cast<std::uint32_t>(event);
+  if (card == kPoll) {
+    life_->poll_planned = false;
+    for (std::uint32_t i = 0; i < life_->cards.size(); ++i) drain(i);
+    return;
   }
   life_->cards[card]->timer_at = kNever;
   set_ready(card);
@@ -172,6 +173,16 @@ void Node::progress() {
   for (std::uint32_t i = 0; i < life_->cards.size(); ++i) {
     if (life_->cards[i]->ready) run(i);
   }
+  look_for_completions();
+}
+
+/// On all cards: the direct path completes work of one card while another makes progress.
+void Node::look_for_completions() {
+  if (spec_.poll_delay_ns != 0) {
+    if (std::exchange(life_->poll_planned, true)) return;
+    return stage_.after(stage_.random.below(spec_.poll_delay_ns) + 1, *this, token(kPoll));
+  }
+  for (std::uint32_t i = 0; i < life_->cards.size(); ++i) drain(i);
 }
 
 void Node::run(std::uint32_t index) {
@@ -186,9 +197,6 @@ void Node::run(std::uint32_t index) {
   }
   card.ready = false;
   wake(index, engine.next_deadline());
-  if (spec_.poll_delay_ns == 0) return drain(index);
-  if (std::exchange(card.poll_planned, true)) return;
-  stage_.after(stage_.random.below(spec_.poll_delay_ns) + 1, *this, token(true, index));
 }
 
 void Node::drain(std::uint32_t index) {

@@ -100,6 +100,8 @@ class Node final : public Actor {
 
   /// Lets the controllers that were woken do their work, and hands out completions.
   void progress();
+  /// A program has posted something: it will look for completions.
+  void stir();
   /// Hands out all completions of a card now, however lazy its programs are.
   void drain(std::uint32_t card);
 
@@ -115,7 +117,6 @@ class Node final : public Actor {
     std::unordered_map<Qpn, CompletionHandler*> handlers;
     Nanoseconds timer_at = kNever;
     bool ready = false;
-    bool poll_planned = false;
   };
   struct Life {
     explicit Life(const memory::ModelNode::Settings& settings) : memory(settings) {}
@@ -123,14 +124,17 @@ class Node final : public Actor {
     memory::ModelNode memory;
     std::vector<std::unique_ptr<Card>> cards;
     std::vector<std::unique_ptr<Process>> processes;
+    bool poll_planned = false;
   };
+  static constexpr std::uint32_t kPoll = 0xFFFF'FFFF;  ///< instead of a card
 
   void start_card(std::uint32_t index);
   void wake(std::uint32_t card, Nanoseconds when);
   void set_ready(std::uint32_t card);
   void run(std::uint32_t card);
+  void look_for_completions();
   void account(const verbs::Controller& controller);
-  std::uint64_t token(bool poll, std::uint32_t card) const;
+  std::uint64_t token(std::uint32_t card) const { return std::uint64_t{lives_} << 32 | card; }
 
   Stage& stage_;
   Network& network_;

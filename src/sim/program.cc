@@ -72,6 +72,7 @@ void post(End& from, SendRequest& request, Work work) {
     stage.judge.violated(fmt::format("{}: post_send of #{} ({}): {}", from.name(), request.wr_id,
                                      to_string(request.op), ok.error().message));
   }
+  from.node.stir();
 }
 
 /// Puts the content into an outbox slot, in pieces that lie apart, and gives the gather list.

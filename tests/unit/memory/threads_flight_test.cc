@@ -127,7 +127,7 @@ TEST(ThreadsFlight, nobody_works_on_an_object_after_its_drain) {
     std::atomic<bool> live{false};
     std::uint64_t work = 0;  // not atomic: tsan sees what the protocol fails to order
   };
-  static Object object;
+  Object object;
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> worked{0};
   std::thread worker([&] {
@@ -163,7 +163,7 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
   struct alignas(64) Word {
     std::atomic<std::uint32_t> value{0};
   };
-  static Word live, round_started, round_done, worked;
+  Word live, round_started, round_done, worked;
   constexpr std::uint32_t kRounds = 60'000;
   constexpr std::uint32_t kEnd = ~std::uint32_t{0};
   const auto wait_until = [](const Word& word, std::uint32_t value) {
@@ -189,8 +189,9 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
     if (std::chrono::steady_clock::now() > end) break;
     live.value.store(round, std::memory_order_relaxed);
     round_started.value.store(round, std::memory_order_release);
-    for (std::uint32_t i = 0; i < round % 64; ++i)
+    for (std::uint32_t i = 0; i < round % 64; ++i) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
     live.value.store(0, std::memory_order_relaxed);
     Flight::drain(&live);
     const std::uint32_t before = worked.value.load(std::memory_order_relaxed);
