@@ -1,14 +1,15 @@
 """Turns the reports of Google Benchmark (a folder of JSON files) into one array of rows, as
-build/bench.json: name, size, unit, median, min, max, n. What a row is compared with, and the bar
-that it must reach, are null: nothing fills them yet."""
+build/bench.json, and prints them as a table. A row's label may name what it is compared with:
+"limit=<row, or nanoseconds> bar=<ratio to reach>"; the ratio is limit / median, so 1.0 is the limit
+itself and more is better. No peer is measured yet: those fields are null."""
 
 import json
 import pathlib
 import statistics
 import sys
 
-COMPARISON = ("best_peer", "best_peer_median", "limit", "limit_median", "ratio_to_peer",
-              "ratio_to_limit", "bar", "ok")
+FIELDS = ("name", "size", "unit", "median", "min", "max", "n", "best_peer", "best_peer_median",
+          "limit", "limit_median", "ratio_to_peer", "ratio_to_limit", "bar", "ok")
 
 
 def rows_of(report):
@@ -18,9 +19,35 @@ def rows_of(report):
             samples.setdefault(run["run_name"], []).append(run)
     for name, runs in samples.items():
         times = [run["real_time"] for run in runs]
-        yield {"name": name, "size": runs[0].get("size"), "unit": runs[0]["time_unit"],
-               "median": statistics.median(times), "min": min(times), "max": max(times),
-               "n": len(times), **dict.fromkeys(COMPARISON)}
+        label = dict(part.split("=") for part in runs[0].get("label", "").split())
+        row = dict.fromkeys(FIELDS)
+        row |= {"name": name, "size": runs[0].get("size"), "unit": runs[0]["time_unit"],
+                "median": statistics.median(times), "min": min(times), "max": max(times),
+                "n": len(times), "limit": label.get("limit")}
+        row["bar"] = float(label["bar"]) if "bar" in label else None
+        yield row
+
+
+def compare(rows):
+    medians = {row["name"]: row["median"] for row in rows}
+    for row in rows:
+        if row["limit"] is None:
+            continue
+        limit = medians.get(row["limit"])
+        row["limit_median"] = float(row["limit"]) if limit is None else limit
+        row["ratio_to_limit"] = row["limit_median"] / row["median"]
+        row["ok"] = row["ratio_to_limit"] >= row["bar"]
+
+
+def table(rows):
+    yield f"{'row':<24}{'median':>12}{'min':>12}{'max':>12}  {'limit':<16}{'ratio':>7}{'bar':>6}  ok"
+    for row in rows:
+        line = f"{row['name']:<24}"
+        line += "".join(f"{row[k]:>12.1f}" for k in ("median", "min", "max"))
+        if row["limit"] is not None:
+            line += (f"  {row['limit']:<16}{row['ratio_to_limit']:>7.2f}{row['bar']:>6.2f}"
+                     f"  {'yes' if row['ok'] else 'NO'}")
+        yield line + ("" if row["unit"] == "ns" else f"  ({row['unit']})")
 
 
 def main():
@@ -29,7 +56,10 @@ def main():
             for row in rows_of(json.loads(path.read_text()))]
     if not rows:
         sys.exit("no benchmark ran")
+    compare(rows)
     target.write_text(json.dumps(rows, indent=2) + "\n")
+    print("\nnanoseconds, medians of interleaved repetitions; ratio = limit / median\n")
+    print("\n".join(table(rows)))
     print(f"\n{len(rows)} rows in {target}")
 
 

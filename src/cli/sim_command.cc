@@ -52,6 +52,7 @@ std::string replay_command(const SimOptions& options, std::uint64_t seed) {
 }
 
 void print_failure(const SimOptions& options, const sim::Failure& failure) {
+  std::fflush(stdout);
   fmt::print(stderr, "VIOLATION in the world of seed {}, at {:.3f} us:\n  {}\nwhat led to it:\n",
              failure.seed, static_cast<double>(failure.when) / 1000.0, failure.reason);
   for (const std::string& line : failure.last_lines) fmt::print(stderr, "  {}\n", line);
@@ -60,8 +61,10 @@ void print_failure(const SimOptions& options, const sim::Failure& failure) {
 
 sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
   sim::World world(sim::draw_scenario(seed, options.nodes, options.gentle));
-  if (options.trace) {
-    world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); });
+  if (options.trace || options.story) {
+    using Detail = sim::Trace::Detail;
+    world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); },
+                                 options.trace ? Detail::kAll : Detail::kStory);
   }
   std::unique_ptr<sim::PcapWriter> capture;
   if (!options.pcap.empty()) {
@@ -180,6 +183,7 @@ CLI::App* add_sim_command(CLI::App& app, SimOptions& options) {
       ->check(CLI::Range(2, 32));
   sim->add_flag("--gentle", options.gentle, "no faults, no catastrophes, no forbidden requests");
   sim->add_flag("--trace", options.trace, "a line for each event");
+  sim->add_flag("--story", options.story, "only crashes, partitions, connections and their end");
   sim->add_flag("--quiet", options.quiet, "only the result");
   sim->add_flag("--json", options.json, "the result as JSON");
   sim->add_option("--pcap", options.pcap, "write all frames to this file, for Wireshark");

@@ -16,6 +16,7 @@ struct SimOptions {
   std::optional<std::uint32_t> nodes;
   bool gentle = false;
   bool trace = false;
+  bool story = false;
   bool quiet = false;
   bool json = false;
   bool bench = false;

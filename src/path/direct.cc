@@ -171,6 +171,12 @@ class DirectPath final : public queue::Path {
     return Step::kNext;
   }
 
+  /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
+  Step unheard(QueuePair& qp, SendWqe& wqe) {
+    const CompletionStatus status = check_gather(qp, wqe);
+    return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+  }
+
   /// The request breaks a rule of the peer's: on the wire a NAK would kill both queue pairs, while
   /// an unreliable peer would drop the message and say nothing.
   Step refuse(QueuePair& qp, SendWqe& wqe, QueuePair& peer, CompletionStatus status) {
@@ -178,7 +184,7 @@ class DirectPath final : public queue::Path {
     if (access) peer.count(obs::Counter::kRefusedAccesses);
     if (!reliable_) {
       peer.count(obs::Counter::kDroppedMessages);
-      return done(qp, wqe);
+      return unheard(qp, wqe);
     }
     if (access) {
       peer.shared->events->on_event(peer, queue::QpEvent::kAccessError);
@@ -229,7 +235,7 @@ class DirectPath final : public queue::Path {
 
   /// No peer: a reliable queue pair tries until its retries would have run out on the wire.
   Step no_peer(QueuePair& qp, SendWqe& wqe) {
-    if (!reliable_) return done(qp, wqe);
+    if (!reliable_) return unheard(qp, wqe);
     const Nanoseconds now = qp.shared->scheduler->now();
     if (waiting_since_ == 0) waiting_since_ = now;
     const Nanoseconds timeout = transport::ack_timeout_ns(qp.attributes.timeout);
@@ -243,7 +249,7 @@ class DirectPath final : public queue::Path {
   Step not_ready(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     if (!reliable_) {
       peer.count(obs::Counter::kDroppedMessages);
-      return done(qp, wqe);
+      return unheard(qp, wqe);
     }
     if (retries_rnr_ == 0) return fail(qp, CompletionStatus::kRnrRetryExceeded);
     if (qp.attributes.rnr_retry != kRetryForEver) --retries_rnr_;

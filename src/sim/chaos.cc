@@ -1,6 +1,11 @@
 #include "sim/chaos.h"
 
 namespace weft::sim {
+namespace {
+
+constexpr Nanoseconds kSlowest = 300'000;
+
+}  // namespace
 
 Chaos::Chaos(Stage& stage, Network& network, const Scenario& scenario,
              std::vector<std::unique_ptr<Node>>& nodes, std::vector<std::unique_ptr<Link>>& links,
@@ -21,6 +26,7 @@ void Chaos::start() {
   const auto some_time = [&] { return stage_.now() + stage_.random.below(scenario_.healed_at); };
   for (std::uint32_t i = 0; i < scenario_.crashes; ++i) plan(some_time(), Kind::kCrash);
   for (std::uint32_t i = 0; i < scenario_.partitions; ++i) plan(some_time(), Kind::kPartition);
+  for (std::uint32_t i = 0; i < scenario_.slowdowns; ++i) plan(some_time(), Kind::kSlow);
   if (scenario_.pressure_every_ns != 0) plan(some_time(), Kind::kPressure);
   plan(end, Kind::kHeal);
 }
@@ -41,11 +47,21 @@ void Chaos::on_event(std::uint64_t token) {
     case Kind::kReunite:
       network_.partition(0);
       return stage_.trace.add(What::kHealed, 0, 0);
+    case Kind::kSlow:
+      // Longer than the shortest time-out: senders go back although nothing was lost.
+      ++stage_.stats.slowdowns;
+      network_.set_delay(scenario_.least_delay_ns, kSlowest);
+      stage_.trace.add(What::kSlowed, 0, kSlowest);
+      return plan(stage_.now() + stage_.between(50'000, 1'000'000), Kind::kFast);
+    case Kind::kFast:
+      network_.set_delay(scenario_.least_delay_ns, scenario_.most_delay_ns);
+      return stage_.trace.add(What::kSlowed, 0, scenario_.most_delay_ns);
     case Kind::kPressure:
       return press();
     case Kind::kHeal:
       network_.set_faults({});
       network_.partition(0);
+      network_.set_delay(scenario_.least_delay_ns, scenario_.most_delay_ns);
       return stage_.trace.add(What::kHealed, 0, 1);
   }
 }

@@ -23,7 +23,16 @@ class Chaos final : public Actor {
   void on_event(std::uint64_t token) override;
 
  private:
-  enum class Kind : std::uint8_t { kCrash, kRestart, kPartition, kReunite, kPressure, kHeal };
+  enum class Kind : std::uint8_t {
+    kCrash,
+    kRestart,
+    kPartition,
+    kReunite,
+    kSlow,
+    kFast,
+    kPressure,
+    kHeal,
+  };
   void plan(Nanoseconds when, Kind kind, std::uint64_t subject = 0);
   void crash();
   void restart(std::uint32_t node);

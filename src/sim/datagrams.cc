@@ -65,7 +65,6 @@ void Datagrams::Member::open() {
 
 void Datagrams::Member::close() {
   if (!qp) return;
-  node.drain(where.card);
   const Qpn number = qp->number();
   qp.reset();
   node.set_handler(where.card, number, nullptr);
@@ -165,7 +164,10 @@ void Datagrams::on_crash(const Node& node) {
 
 void Datagrams::on_event(std::uint64_t) {
   if (requests_left_ == 0) {
-    for (const auto& member : members_) member->close();
+    for (const auto& member : members_) {
+      if (member->open_now()) member->node.drain(member->where.card);
+      member->close();
+    }
     closed_ = true;
     return;
   }

@@ -43,10 +43,13 @@ void Link::give_up_after(Nanoseconds patience) {
 bool Link::both_up() const { return ends_[0]->node.up() && ends_[1]->node.up(); }
 
 bool Link::disturbed(const End& end) const {
+  // A frame that is overtaken counts as well: by the time that it is asked for again, the peer may
+  // have died of something that was refused.
   const Stats& stats = stage_.stats;
-  const std::uint64_t lost =
-      stats.lost + stats.cut + stats.overflowed + stats.bad_checksums + stats.nobody;
-  return lost > 0 || end.peer->moved || end.peer->first_error.has_value() || !end.peer->present();
+  const bool faults = stats.lost + stats.cut + stats.overflowed + stats.bad_checksums +
+                          stats.nobody + stats.reordered >
+                      0;
+  return faults || end.peer->moved || end.peer->first_error.has_value() || !end.peer->present();
 }
 
 std::string Link::describe() const {
@@ -98,13 +101,16 @@ void Link::try_connect() {
 
 // ---- running --------------------------------------------------------------------------------
 
+void Link::resume(End& end) {
+  if (end.qp->state() != QpState::kSendQueueDrained) return;
+  if (auto ok = end.qp->modify(QpState::kReadyToSend); !ok) {
+    stage_.judge.violated(end.name() + ": resume: " + ok.error().message);
+  }
+}
+
 void Link::run() {
   for (const auto& end : ends_) {
-    if (end->qp->state() == QpState::kSendQueueDrained) {
-      if (auto ok = end->qp->modify(QpState::kReadyToSend); !ok) {
-        stage_.judge.violated(end->name() + ": resume: " + ok.error().message);
-      }
-    }
+    resume(*end);
     end->refill_receives(spec_.lazy_receiver ? 2 : spec_.receive_buffers);
   }
   if (requests_left_ == 0) {
@@ -129,8 +135,8 @@ bool Link::finish() {
     // Arrived is not consumed: the program at the other end may not have looked yet.
     if (end->reliable() && !end->announced.empty()) return false;
   }
+  enter(State::kClosed, 0);  // first: that the queues are flushed is no break
   close(true);
-  enter(State::kClosed, 0);
   return true;
 }
 
@@ -186,6 +192,7 @@ void Link::try_close() {
   if (!both_up()) return step_again(kRecheck);
   for (const auto& end : ends_) {
     if (!patient_ || !end->present()) continue;
+    resume(*end);
     end->refill_receives(spec_.receive_buffers);
     if (!end->ledger.empty() && !end->ledger.outstanding().back().signaled) post_signaled_end(*end);
     if (!end->ledger.empty()) return step_again(kRecheck);

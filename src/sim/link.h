@@ -46,6 +46,7 @@ class Link final : public Actor {
   void step_again(Nanoseconds delay);
   void try_connect();
   void run();
+  void resume(End& end);
   void cause_upheaval();
   bool finish();
   void try_close();

@@ -201,23 +201,33 @@ void Node::run(std::uint32_t index) {
 
 void Node::drain(std::uint32_t index) {
   Card& card = *life_->cards[index];
-  std::array<Completion, 64> done;
-  for (const verbs::CompletionQueue& queue : card.queues) {
-    for (std::size_t n = queue.poll(done); n > 0; n = queue.poll(done)) {
-      for (std::size_t i = 0; i < n; ++i) {
-        stage_.trace.completed(number_, done[i]);
-        const auto handler = card.handlers.find(done[i].qpn);
-        if (handler != card.handlers.end()) {
-          handler->second->on_completion(done[i]);
-        } else {
-          stage_.judge.violated(
-              fmt::format("{}: a completion of request #{} names queue pair "
-                          "{:#x}, which is gone",
-                          card.controller->info().name, done[i].wr_id, done[i].qpn.value));
-        }
+  // Polling an empty queue makes progress, which may fill one that was empty before.
+  bool found = true;
+  while (std::exchange(found, false)) {
+    while (card.controller->engine().progress()) continue;
+    for (const verbs::CompletionQueue& queue : card.queues) {
+      std::array<Completion, 64> done;
+      while (const std::size_t n = queue.poll(done)) {
+        found = true;
+        for (std::size_t i = 0; i < n; ++i) hand_out(card, done[i]);
       }
     }
   }
+}
+
+void Node::hand_out(Card& card, const Completion& completion) {
+  stage_.trace.completed(number_, completion);
+  const auto handler = card.handlers.find(completion.qpn);
+  if (handler != card.handlers.end()) return handler->second->on_completion(completion);
+  stage_.judge.violated(
+      fmt::format("{}: a completion of request #{} names queue pair {:#x}, which is gone",
+                  card.controller->info().name, completion.wr_id, completion.qpn.value));
+}
+
+std::optional<Qpn> Node::any_queue_pair(std::uint32_t card) const {
+  const auto& handlers = life_->cards[card]->handlers;
+  if (handlers.empty()) return {};
+  return handlers.begin()->first;
 }
 
 // ---- the end --------------------------------------------------------------------------------

@@ -105,6 +105,13 @@ class Node final : public Actor {
   /// Hands out all completions of a card now, however lazy its programs are.
   void drain(std::uint32_t card);
 
+  // For tests of the checkers: a queue pair that some handler waits for, and a completion that it
+  // gets although no controller made it.
+  std::optional<Qpn> any_queue_pair(std::uint32_t card) const;
+  void deliver(std::uint32_t card, const Completion& completion) {
+    hand_out(*life_->cards[card], completion);
+  }
+
   /// Checks at the end of the life that nothing has leaked and no forbidden byte changed.
   void check_end();
 
@@ -133,6 +140,7 @@ class Node final : public Actor {
   void set_ready(std::uint32_t card);
   void run(std::uint32_t card);
   void look_for_completions();
+  void hand_out(Card& card, const Completion& completion);
   void account(const verbs::Controller& controller);
   std::uint64_t token(std::uint32_t card) const { return std::uint64_t{lives_} << 32 | card; }
 

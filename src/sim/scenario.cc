@@ -142,7 +142,7 @@ bool fits_adapters(const Scenario& scenario, const LinkSpec& link) {
 
 void make_gentle(Scenario& scenario) {
   scenario.faults = {};
-  scenario.crashes = scenario.partitions = 0;
+  scenario.crashes = scenario.partitions = scenario.slowdowns = 0;
   for (LinkSpec& link : scenario.links) link.mischief = link.upheaval = 0;
 }
 
@@ -180,6 +180,7 @@ Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, b
   s.healed_at = draw.between(1'000'000, 8'000'000);
   if (draw.one_in(3)) s.crashes = draw.between(1, 3);
   if (draw.one_in(3)) s.partitions = draw.between(1, 3);
+  if (draw.one_in(4)) s.slowdowns = draw.between(1, 3);
   if (draw.one_in(2)) s.pressure_every_ns = draw.between(2'000, 200'000);
   if (gentle) make_gentle(s);
   return s;

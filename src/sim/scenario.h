@@ -22,7 +22,7 @@ struct Scenario {
   std::vector<LinkSpec> links;
   DatagramSpec datagrams;
   Nanoseconds healed_at = 0;
-  std::uint32_t crashes = 0, partitions = 0;
+  std::uint32_t crashes = 0, partitions = 0, slowdowns = 0;
   Nanoseconds pressure_every_ns = 0;  ///< at most, between two swappings-out; 0: never
 };
 

@@ -16,8 +16,8 @@ struct Stats {
   std::uint64_t requests = 0, messages = 0, datagrams = 0, writes = 0, reads = 0, atomics = 0,
                 binds = 0, bytes_verified = 0, refused = 0, receiver_not_ready = 0;
   // Life and death.
-  std::uint64_t connections = 0, breaks = 0, crashes = 0, partitions = 0, swapped_out = 0,
-                swapped_in = 0, events = 0, virtual_ns = 0;
+  std::uint64_t connections = 0, breaks = 0, crashes = 0, partitions = 0, slowdowns = 0,
+                swapped_out = 0, swapped_in = 0, events = 0, virtual_ns = 0;
 
   Stats& operator+=(const Stats& other);
 };

@@ -40,6 +40,8 @@ constexpr std::string_view frame_fate(What what) {
   }
 }
 
+constexpr bool is_story(What what) { return what >= What::kConnected && what <= What::kHealed; }
+
 }  // namespace
 
 void Trace::add(What what, std::uint32_t node, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
@@ -48,7 +50,7 @@ void Trace::add(What what, std::uint32_t node, std::uint64_t a, std::uint64_t b,
   record = {clock_.now(), what, node, a, b, c};
   hash_ = mix(hash_ ^ record.when) ^ mix(a ^ (std::uint64_t{node} << 56)) ^
           mix(b + static_cast<std::uint64_t>(what)) * 3 ^ mix(c) * 5;
-  if (sink_) sink_(text(record));
+  if (sink_ && (detail_ == Detail::kAll || is_story(what))) sink_(text(record));
 }
 
 void Trace::frame(What what, const SimFrame& frame) {
@@ -113,6 +115,8 @@ std::string Trace::event_text(const TraceRecord& record) const {
       return fmt::format("node {} restarts", record.node);
     case What::kPartitioned:
       return fmt::format("nodes {:#b} are CUT OFF from the others", record.a);
+    case What::kSlowed:
+      return fmt::format("frames take up to {} us from now on", record.a / 1000);
     case What::kHealed:
       return record.a != 0 ? "the network is healthy from now on" : "the partition heals";
     case What::kEvicted:

@@ -39,6 +39,7 @@ enum class What : std::uint8_t {
   kCrashed,
   kRestarted,
   kPartitioned,
+  kSlowed,
   kHealed,
   kEvicted,
   kRevoked,
@@ -61,7 +62,12 @@ class Trace {
   /// Off: nothing is recorded, for measurements.
   void enable(bool on) { enabled_ = on; }
   bool enabled() const { return enabled_; }
-  void set_sink(Sink sink) { sink_ = std::move(sink); }
+  /// kStory: only what a person would tell, not each frame and request.
+  enum class Detail : std::uint8_t { kAll, kStory };
+  void set_sink(Sink sink, Detail detail = Detail::kAll) {
+    sink_ = std::move(sink);
+    detail_ = detail;
+  }
   /// Endpoints are named in the order of their numbers.
   void name_endpoint(std::string name) { endpoints_.push_back(std::move(name)); }
 
@@ -85,6 +91,7 @@ class Trace {
   path::Clock& clock_;
   bool enabled_ = true;
   Sink sink_;
+  Detail detail_ = Detail::kAll;
   std::uint64_t hash_ = 0;
   std::uint64_t count_ = 0;
   std::array<TraceRecord, kKept> kept_;

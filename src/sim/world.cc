@@ -98,13 +98,15 @@ void World::check_end() {
   for (const auto& node : nodes_) node->check_end();
 }
 
-Outcome World::run() {
+void World::start() {
   start_nodes();
   for (const auto& link : links_) link->start();
   datagrams_.start();
   chaos_.start();
   settle();
-  while (step()) check_bounds();
+}
+
+Outcome World::finish() {
   if (stage_.judge.content()) check_end();
   Outcome outcome;
   if (const auto& violation = stage_.judge.violation()) {
@@ -117,6 +119,12 @@ Outcome World::run() {
   outcome.stats = stage_.stats;
   outcome.stats.virtual_ns = stage_.now();
   return outcome;
+}
+
+Outcome World::run() {
+  start();
+  while (step()) check_bounds();
+  return finish();
 }
 
 }  // namespace weft::sim

@@ -45,10 +45,13 @@ class World {
   /// To the end, or to the first violation.
   Outcome run();
 
-  // In steps, for tests and measurements.
+  // The same in steps, for tests and measurements.
   void start_nodes();
+  void start();
   /// All events of the next instant. False: there are none left, or something was violated.
   bool step();
+  /// Judges how it ended.
+  Outcome finish();
 
  private:
   void settle();

@@ -357,7 +357,13 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFra
     if (!place || !add_place(frame, *place, n)) {
       frame.release();
       memory::Flight::clear(memory::Hold::kRemote);
-      break_off(rs, qp, answer.first_psn + answer.next_frame);
+      if (answer.answered) {
+        // A late copy of a request that was answered: the peer may have given up the key since, and
+        // must not lose the connection over it. If it still waits, it runs out of retries.
+        answer.pending = false;
+      } else {
+        break_off(rs, qp, answer.first_psn + answer.next_frame);
+      }
       return false;
     }
   }
@@ -463,7 +469,6 @@ bool next_answer(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
       return true;
     }
     if (next_read_response(rs, qp, answer, frame)) return true;
-    break;
   }
   if (rs.reply == Reply::kNone) return false;
   build_acknowledge(rs, qp, frame);

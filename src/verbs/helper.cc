@@ -55,8 +55,10 @@ void Helper::detach(path::Engine& engine) {
 void Helper::start() {
   if (started_.exchange(true, std::memory_order_acq_rel)) return;
   sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's
+  sigfillset(&all);  // signals are the program's, but for those that the memory guard turns back
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGBUS);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([this] { run(); }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -58,7 +58,7 @@ class PathSuite : public testing::TestWithParam<Way> {
 
   template <class Ready>
   bool wait_until(Ready ready) const {
-    const auto deadline = Steady::now() + kPatience;
+    const auto deadline = Steady::now() + patience;
     for (int spins = 0; !ready(); ++spins) {
       pump();
       if (spins % 256 != 255) continue;
@@ -92,6 +92,7 @@ class PathSuite : public testing::TestWithParam<Way> {
   }
 
   Network network;
+  std::chrono::seconds patience = kPatience;
 
  private:
   std::vector<Device> devices_;

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -101,6 +102,7 @@ TEST(ThreadsFlight, names_the_thread_that_keeps_it_waiting_once) {
   int object = 0;
   std::atomic<int> worker_id{0};
   std::atomic<bool> let_go{false};
+  stalls = 0;
   Flight::set_stall_handler([](const void*, int thread_id) {
     ++stalls;
     stalled_thread = thread_id;
@@ -112,7 +114,8 @@ TEST(ThreadsFlight, names_the_thread_that_keeps_it_waiting_once) {
   });
   while (worker_id.load(std::memory_order_acquire) == 0) std::this_thread::yield();
   std::thread drainer([&] { Flight::drain(&object); });
-  std::this_thread::sleep_for(milliseconds(350));
+  while (stalls == 0) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(250));
   let_go.store(true, std::memory_order_release);
   worker.join();
   drainer.join();
@@ -157,6 +160,16 @@ TEST(ThreadsFlight, nobody_works_on_an_object_after_its_drain) {
   EXPECT_EQ(lost, 0U);
 }
 
+// Runs the calling thread on the n-th of the processors that the process may use.
+void run_on(int n, const cpu_set_t& all) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &all) && n-- == 0) CPU_SET(cpu, &one);
+  }
+  if (CPU_COUNT(&one) == 1) sched_setaffinity(0, sizeof one, &one);
+}
+
 // The narrow case, a store and a load on each side: the worker publishes and looks, the owner kills
 // and looks. If the worker's look could pass its store, both would find nothing in their way.
 TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
@@ -164,32 +177,40 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
     std::atomic<std::uint32_t> value{0};
   };
   Word live, round_started, round_done, worked;
-  constexpr std::uint32_t kRounds = 60'000;
+  constexpr std::uint32_t kRounds = 200'000;
   constexpr std::uint32_t kEnd = ~std::uint32_t{0};
   const auto wait_until = [](const Word& word, std::uint32_t value) {
     for (int spins = 0; word.value.load(std::memory_order_acquire) < value; ++spins) {
       if (spins > 10'000) std::this_thread::yield();
     }
   };
+  cpu_set_t all;
+  sched_getaffinity(0, sizeof all, &all);
   std::thread worker([&] {
+    run_on(1, all);
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
       wait_until(round_started, round);
       if (round_started.value.load(std::memory_order_relaxed) == kEnd) return;
+      // With the word at hand, the check is fast while the store waits for its cache line.
+      if (live.value.load(std::memory_order_relaxed) == kEnd) return;
       Flight::publish(Hold::kRemote, &live);
       if (live.value.load(std::memory_order_acquire) == round) {
+        for (int i = 0; i < 300; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
         worked.value.store(round, std::memory_order_relaxed);
       }
       Flight::clear(Hold::kRemote);
       round_done.value.store(round, std::memory_order_release);
     }
   });
+  run_on(0, all);
   std::uint32_t late = 0;
   const auto end = std::chrono::steady_clock::now() + kLongest;
   for (std::uint32_t round = 1; round <= kRounds; ++round) {
     if (std::chrono::steady_clock::now() > end) break;
     live.value.store(round, std::memory_order_relaxed);
     round_started.value.store(round, std::memory_order_release);
-    for (std::uint32_t i = 0; i < round % 64; ++i) {
+    // The worker is somewhere between seeing the round and being done: meet it everywhere.
+    for (std::uint32_t i = 0; i < round * 7 % 2000; ++i) {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     }
     live.value.store(0, std::memory_order_relaxed);
@@ -200,6 +221,7 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
   }
   round_started.value.store(kEnd, std::memory_order_release);
   worker.join();
+  sched_setaffinity(0, sizeof all, &all);
   EXPECT_EQ(late, 0U);
 }
 

@@ -144,7 +144,7 @@ TEST(SequenceNumbers, wrap_at_any_place_of_a_conversation) {
     for (const SendRequest& request : {send, write, add, read, write}) {
       ASSERT_TRUE(a.post_send(request));
     }
-    // The first half of the frames is lost, then a time-out, then a copy of everything.
+    // The first half of the frames is lost and asked for; later comes a copy of everything.
     auto frames = a.requests();
     for (std::size_t i = frames.size() / 2; i < frames.size(); ++i) b.deliver(frames[i]);
     a.deliver(b.answers());

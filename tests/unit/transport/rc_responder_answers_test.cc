@@ -242,6 +242,18 @@ TEST_F(Answers, end_with_a_nak_when_the_key_is_taken_back_between_two_frames) {
   EXPECT_EQ(end.state(), QpState::kError);
 }
 
+TEST_F(Answers, to_a_late_copy_are_left_out_in_silence_when_its_key_is_gone) {
+  const auto key = end.expose(Access::kRemoteRead);
+  const RemoteAddress from{end.remote().address, key.rkey};
+  end.deliver(read_frame(0, 8, from));
+  EXPECT_EQ(end.answers().size(), 1u);
+  ASSERT_TRUE(end.keys.deregister_region(key.lkey));
+  end.deliver(read_frame(0, 8, from));
+  EXPECT_TRUE(end.answers().empty());
+  EXPECT_EQ(end.state(), QpState::kReadyToReceive) << "an old copy killed the connection";
+  expect_fatal(read_frame(1, 8, from), 1, NakCode::kRemoteAccess);
+}
+
 TEST_F(Answers, to_2_31_bytes_at_the_smallest_mtu_keep_their_numbers) {
   // The key is not looked at again until a frame is built, so no such memory is needed.
   end.deliver(read_frame(0, 8));

@@ -85,6 +85,59 @@ TEST_P(PathRefusals, a_key_whose_region_is_gone) {
   EXPECT_TRUE(far.holds(kFar));
 }
 
+TEST_P(PathRefusals, a_key_that_worked_a_moment_ago) {
+  // B4.9: whatever a queue pair remembers of a key, it forgets when the key goes.
+  Memory near(a, 8), far(b, 8);
+  near.fill(kNear);
+  Link link = connect();
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    post(link.a, {.wr_id = i, .op = SendOp::kWrite, .remote = far.remote()}, {near.sge()});
+    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kWrite, 8));
+  }
+  const RemoteAddress stale = far.remote();
+  must(far.region.deregister());
+  far.fill(kFar);
+  expect_refused(link, {.op = SendOp::kWrite, .remote = stale}, near.sge(),
+                 CompletionStatus::kRemoteAccessError, kAccessEvent);
+  EXPECT_TRUE(far.holds(kFar));
+}
+
+TEST_P(PathRefusals, a_local_key_that_worked_a_moment_ago) {
+  // B4.1
+  Memory near(a, 8), far(b, 8);
+  Link link = connect();
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    post(link.a, {.wr_id = i, .op = SendOp::kWrite, .remote = far.remote()}, {near.sge()});
+    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kWrite, 8));
+  }
+  const Sge stale = near.sge();
+  must(near.region.deregister());
+  near.fill(kNear);
+  post(link.a, {.wr_id = 9, .op = SendOp::kWrite, .remote = far.remote()}, {stale});
+  EXPECT_TRUE(has_failed(next(a.sends), 9, CompletionStatus::kLocalProtectionError));
+  EXPECT_TRUE(far.is_zero());
+}
+
+TEST_P(PathRefusals, rights_that_the_queue_pair_took_back) {
+  Memory near(a, 8), far(b, 8);
+  near.fill(kNear);
+  Link link = connect();
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    post(link.a, {.wr_id = i, .op = SendOp::kWrite, .remote = far.remote()}, {near.sge()});
+    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kWrite, 8));
+  }
+  QueuePairAttributes readable;
+  readable.access = Access::kRemoteRead;
+  must(link.b.modify(QpState::kReadyToSend, readable, QpAttribute::kAccess));
+  far.fill(kFar);
+  post(link.a, {.wr_id = 8, .op = SendOp::kRead, .remote = far.remote()}, {near.sge()});
+  EXPECT_TRUE(is_done(next(a.sends), 8, CompletionOp::kRead, 8));
+  near.fill(kNear);
+  expect_refused(link, {.op = SendOp::kWrite, .remote = far.remote()}, near.sge(),
+                 CompletionStatus::kRemoteAccessError, kAccessEvent);
+  EXPECT_TRUE(far.holds(kFar));
+}
+
 TEST_P(PathRefusals, a_key_of_another_protection_domain) {
   // B4.9
   const Node elsewhere(b.device);

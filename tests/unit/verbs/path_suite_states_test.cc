@@ -225,12 +225,12 @@ TEST_P(PathDraining, draining_finishes_what_was_begun_and_holds_the_rest) {
 
 TEST_P(PathDraining, draining_is_told_each_time) {
   Link link = connect();
-  Memory near(a, 1 << 20), far(b, 1 << 20);
+  Memory near(a, 1 << 18), far(b, 1 << 18);
   for (std::uint64_t round = 0; round < 3; ++round) {
     post(link.a, {.wr_id = round, .op = SendOp::kWrite, .remote = far.remote()}, {near.sge()});
     must(link.a.modify(QpState::kSendQueueDrained));
     EXPECT_EQ(next_event(a).kind, AsyncEventKind::kSendQueueDrained);
-    EXPECT_TRUE(is_done(next(a.sends), round, CompletionOp::kWrite, 1 << 20));
+    EXPECT_TRUE(is_done(next(a.sends), round, CompletionOp::kWrite, 1 << 18));
     EXPECT_FALSE(a.device.next_event().has_value());
     // Resumed into something that takes time, then drained again.
     post(link.a, {.wr_id = 100, .op = SendOp::kDelay, .delay_ns = 5'000'000});

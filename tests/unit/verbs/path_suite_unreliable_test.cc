@@ -69,6 +69,17 @@ TEST_P(PathUnreliable, connection_carries_sends_and_writes) {
   }
 }
 
+TEST_P(PathUnreliable, connection_reports_a_bad_gather_list_although_nobody_listens) {
+  Link link = connect_uc();
+  Memory near(a, 64);
+  Sge bad = near.sge();
+  bad.lkey.value ^= 1;
+  post(link.a, {.wr_id = 1, .op = SendOp::kSend}, {bad});  // and the peer has no buffer
+  const Completion completion = next(a.sends);
+  EXPECT_EQ(completion.wr_id, 1u);
+  EXPECT_EQ(completion.status, CompletionStatus::kLocalProtectionError);
+}
+
 TEST_P(PathUnreliable, connection_drops_what_the_peer_refuses_and_goes_on) {
   // B4.9: memory untouched, no harm to either queue pair.
   Link link = connect_uc();

@@ -1,5 +1,6 @@
 // Keys and windows over every path: bind and unbind as work of the send queue, invalidation, keys
 // that serve one operation, keys that serve everybody.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -83,6 +84,20 @@ TEST_P(PathWindows, an_unbound_window_opens_nothing) {
   EXPECT_TRUE(memory.is_zero());
 }
 
+TEST_P(PathWindows, unbinding_stops_a_peer_that_was_using_the_window) {
+  // B4.5
+  Link link = connect(), owner = connect();
+  Memory memory(b, 64);
+  MemoryWindow window = must(b.pd.allocate_window(WindowType::kType1));
+  bind(owner.b, window, memory, 0, 64);
+  const RemoteAddress bound{memory.region.address(), window.rkey()};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(try_write(link, bound), kDone);
+  bind(owner.b, window, memory, 0, 0);
+  std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
+  EXPECT_EQ(try_write(link, bound), kRefused);
+  EXPECT_TRUE(memory.is_zero());
+}
+
 TEST_P(PathWindows, binding_waits_for_its_turn_in_the_send_queue) {
   // B4.6: in order with the other work; the peer hears of the key by the send behind the bind.
   Link link = connect();
@@ -117,6 +132,10 @@ TEST_P(PathWindows, local_invalidate_takes_a_type_2_key_out_of_use) {
   Memory memory(b, 64);
   MemoryWindow window = must(b.pd.allocate_window(WindowType::kType2));
   bind(link.b, window, memory, 0, 64);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(try_write(link, {memory.region.address(), window.rkey()}), kDone);
+  }
+  std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
   post(link.b, {.wr_id = 5, .op = SendOp::kLocalInvalidate, .invalidate_key = window.rkey()});
   EXPECT_TRUE(is_done(next(b.sends), 5, CompletionOp::kLocalInvalidate, 0));
   EXPECT_EQ(try_write(link, {memory.region.address(), window.rkey()}), kRefused);
