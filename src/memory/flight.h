@@ -25,7 +25,9 @@ class Flight {
   struct alignas(64) Slot {
     void put(Hold hold, const void* object) {
       // Pairs with the acquire loads in drain(); order() makes it visible before the checks.
-      words[static_cast<std::size_t>(hold)].store(object, std::memory_order_relaxed);
+      // Release, since it may replace an object that was worked on: whoever sees it gone sees that
+      // work.
+      words[static_cast<std::size_t>(hold)].store(object, std::memory_order_release);
     }
     /// Release: whatever was done to the object is visible to the drain() that sees this.
     void drop(Hold hold) {

@@ -1,6 +1,6 @@
 // The completion queue: a bounded ring that several queue pairs fill and any thread empties. Its
-// memory comes with the first completion. Fewer than `capacity` completions may wait in it; one
-// more is lost, counted, and reported as an asynchronous error (the program sized it too small).
+// memory comes with the first completion. `capacity` completions may wait in it; one more is lost,
+// counted, and reported as an asynchronous error (the program sized it too small).
 //
 // Notification: request_notify() arms the queue; the next completion (or the next solicited or
 // failed one) disarms it and tells the channel. Its lock is the innermost of all but the channel's.

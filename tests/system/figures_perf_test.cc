@@ -1,7 +1,12 @@
 // The figures of the data path that can be counted rather than timed: instructions by callgrind,
 // allocations by a counting operator new, bytes of an idle queue pair. Not under sanitizers.
 #include <gtest/gtest.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <weft/verbs.h>
 
 #include <array>
@@ -112,6 +117,47 @@ TEST(Figures, the_data_path_allocates_nothing) {
     ASSERT_TRUE(round(half));
   }
   EXPECT_EQ(allocations.load() - before, 0u);
+}
+
+/// In a child: opens a device, warms up, lets the kernel forbid every system call but exit, writes,
+/// and ends. Any other call would be its death by SIGKILL.
+int write_without_kernel() {
+  const auto device = v::Device::open().value();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(64).value();
+  std::array<std::uint64_t, 16> memory{};
+  const auto region =
+      pd.register_memory(memory, Access::kLocalWrite | Access::kRemoteWrite).value();
+  auto [a, b] = pd.create_connected_pair(cq).value();
+  int failures = 0;
+  const auto write = [&](std::uint32_t bytes) {
+    if (!a.post_write(region.sge(0, bytes), region.remote(64))) ++failures;
+    while (!cq.poll()) continue;
+  };
+  write(8);
+  write(64);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) return 2;
+  for (int i = 0; i < kWrites; ++i) {
+    write(8);
+    write(64);
+  }
+  // Here and now: destructors would deregister, which asks the kernel for a barrier.
+  syscall(SYS_exit, failures == 0 ? 0 : 1);
+  return 0;
+}
+
+TEST(Figures, writes_and_polls_make_no_system_call) {
+  // B1.7
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    _exit(write_without_kernel());
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_FALSE(WIFSIGNALED(status))
+      << "killed by signal " << WTERMSIG(status) << ": the kernel was asked for something";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Figures, an_idle_queue_pair_takes_at_most_1_KiB) {

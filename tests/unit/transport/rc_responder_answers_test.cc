@@ -218,10 +218,11 @@ TEST_F(Answers, that_only_repeat_do_not_count_against_the_limit) {
   end.deliver(read_frame(0, 8));
   end.deliver(read_frame(1, 8));
   end.deliver(read_frame(2, 8));
-  EXPECT_EQ(end.state(), QpState::kReadyToReceive) << "a lawful peer was refused";
   const auto frames = end.answers();
   ASSERT_FALSE(frames.empty());
   EXPECT_EQ(frames.back().psn(), kFirstPsn + 2);
+  EXPECT_EQ(frames.back().opcode(), Opcode::kRcReadResponseOnly) << "a lawful peer was refused";
+  EXPECT_EQ(end.state(), QpState::kReadyToReceive);
 }
 
 TEST_F(Answers, make_room_in_order_for_thousands_more) {

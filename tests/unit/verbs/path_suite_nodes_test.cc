@@ -111,7 +111,7 @@ TEST_P(PathNodes, queue_pairs_use_the_port_that_they_are_given) {
 TEST_P(PathNodes, a_device_that_is_closed_is_given_up_by_its_peers) {
   auto gone = std::make_unique<Node>(network.open());
   QueuePairAttributes attributes;
-  attributes.timeout = 8;
+  attributes.timeout = 10;
   attributes.retry_count = 2;
   auto link = std::make_unique<Link>(connect(a, *gone, {}, attributes));
   QueuePair left = std::move(link->a);

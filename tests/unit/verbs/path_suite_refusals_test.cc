@@ -22,13 +22,14 @@ class PathRefusals : public PathSuite {
 
   void expect_refused(Link& link, SendRequest request, const Sge& sge, CompletionStatus status,
                       AsyncEventKind event) {
-    Memory behind(b, 8);
+    Memory harmless(a, 8), behind(b, 8);
+    harmless.fill(1);
     post_receive(link.a, 60);
     post_receive(link.b, 50);
     post_receive(link.b, 51);
     request.wr_id = 1;
     request.sges = {&sge, 1};
-    const Sge some{sge.address, 8, sge.lkey};
+    const Sge some = harmless.sge();
     const std::array<SendRequest, 2> both{
         request, {.wr_id = 2, .op = SendOp::kWrite, .sges = {&some, 1}, .remote = behind.remote()}};
     std::size_t posted = 0;

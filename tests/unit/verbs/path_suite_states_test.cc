@@ -7,10 +7,10 @@
 namespace weft::test {
 namespace {
 
-/// A time-out of 1 ms, tried three times: a peer that is not there costs a few milliseconds.
+/// A time-out of 4 ms, tried three times: a peer that is not there costs a few milliseconds.
 QueuePairAttributes short_patience() {
   QueuePairAttributes attributes;
-  attributes.timeout = 8;
+  attributes.timeout = 10;
   attributes.retry_count = 2;
   return attributes;
 }
@@ -26,7 +26,7 @@ TEST_P(PathStates, a_peer_that_never_connects_is_given_up) {
     post(qa, {.wr_id = 2, .op = SendOp::kWrite, .remote = to.remote()}, {from.sge()});
     EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kRetryExceeded));
     EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kFlushed));
-    EXPECT_GE(Steady::now() - start, std::chrono::milliseconds(3)) << "1 try, 2 retries";
+    EXPECT_GE(Steady::now() - start, std::chrono::milliseconds(12)) << "1 try, 2 retries";
     EXPECT_EQ(qa.state(), QpState::kError);
   };
   QueuePair qa = a.create(), qb = b.create();
@@ -42,7 +42,7 @@ TEST_P(PathStates, a_peer_that_connects_late_is_waited_for) {
   QueuePair qa = a.create(), qb = b.create();
   const Endpoint end_a = qa.endpoint();
   QueuePairAttributes attributes;
-  attributes.timeout = 8;
+  attributes.timeout = 12;
   must(qa.connect(qb.endpoint(), attributes));
   Memory from(a, 8), to(b, 8);
   from.fill(1);

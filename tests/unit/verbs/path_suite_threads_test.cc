@@ -250,14 +250,16 @@ TEST_P(ThreadsPath, a_peer_may_vanish_under_traffic) {
   attributes.retry_count = 1;
   for (int round = 0; round < 20; ++round) {
     Link link = connect({}, attributes);
-    Memory from(a, 64 * 1024), to(b, 64 * 1024);
+    Memory near(a, 128 * 1024), far(b, 128 * 1024);
     std::atomic<bool> stop{false}, failed{false};
     std::thread sender([&] {
-      const Sge sge = from.sge();
       std::uint64_t i = 0;
       while (!stop) {
-        SendRequest request{.op = ++i % 2 == 0 ? SendOp::kWrite : SendOp::kRead, .sges = {&sge, 1}};
-        request.remote = to.remote();
+        // Writes and reads have memory of their own, or the program itself would race.
+        const std::uint32_t half = ++i % 2 == 0 ? 0 : 64 * 1024;
+        const Sge sge = near.sge(half, 64 * 1024);
+        SendRequest request{.op = half == 0 ? SendOp::kWrite : SendOp::kRead, .sges = {&sge, 1}};
+        request.remote = far.remote(half);
         static_cast<void>(link.a.post_send(request));
         while (const auto completion = a.sends.poll()) failed = failed || !completion->ok();
       }
@@ -281,18 +283,18 @@ TEST_P(ThreadsPath, a_peer_may_vanish_under_traffic) {
 }
 
 TEST_P(ThreadsPath, queue_pairs_come_and_go_while_others_work) {
-  Memory from(a, 4096), to(b, 4096);
+  Memory from(a, 4096), to(b, 4096 * kThreads);
   std::atomic<bool> stop{false};
   std::atomic<std::uint32_t> failures{0}, rounds{0};
   std::vector<std::thread> threads;
   for (std::uint32_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
+    threads.emplace_back([&, t] {
       const CompletionQueue cq = must(a.device.create_cq(64));
       while (!stop) {
         Link link{must(a.pd.create_queue_pair(cq, cq)), b.create()};
         reconnect(link);
         for (int i = 0; i < 3; ++i) {
-          post(link.a, {.op = SendOp::kWrite, .remote = to.remote()}, {from.sge()});
+          post(link.a, {.op = SendOp::kWrite, .remote = to.remote(4096 * t)}, {from.sge()});
           Completion completion;
           if (!wait_until([&] { return cq.poll(std::span(&completion, 1)) == 1; }) ||
               !completion.ok()) {

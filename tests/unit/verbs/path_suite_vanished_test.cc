@@ -1,8 +1,13 @@
 // Memory that the program unmapped although it was registered: an error for whoever uses it, never
 // a signal, on every path.
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include <cstring>
+#include <array>
+#include <initializer_list>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "obs/counters.h"
 #include "support/path_suite.h"
@@ -10,34 +15,66 @@
 namespace weft::test {
 namespace {
 
-/// Registered pages that can be unmapped under the region.
+/// How memory goes. Its addresses stay taken, so that nothing else turns up there meanwhile.
+enum class Vanish : std::uint8_t {
+  kUnmapped,   ///< nothing may be touched there any more: SIGSEGV
+  kTruncated,  ///< the file behind it became shorter: SIGBUS
+};
+
+/// Registered pages that can vanish under the region.
 class Pages {
  public:
-  Pages(const Node& node, std::size_t size)
-      : size_(size),
-        at_(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
-        region(must(node.pd.register_memory(at_, size, kEverything))) {}
-  ~Pages() { vanish(); }
+  Pages(const Node& node, Vanish how)
+      : how_(how),
+        file_(make_file()),
+        at_(mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)),
+        region(must(node.pd.register_memory(at_, kSize, kEverything))) {}
+  ~Pages() {
+    munmap(at_, kSize);
+    close(file_);
+  }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
   void vanish() {
-    if (at_ != nullptr) munmap(at_, size_);
-    at_ = nullptr;
+    if (how_ == Vanish::kTruncated) {
+      ASSERT_EQ(ftruncate(file_, 0), 0);
+    } else {
+      ASSERT_EQ(mmap(at_, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), at_);
+    }
   }
 
+  static constexpr std::size_t kSize = 64 * 1024;
+
  private:
-  const std::size_t size_;
-  void* at_;
+  static int make_file() {
+    const int file = memfd_create("weft-test", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, kSize) != 0) throw std::runtime_error("no memfd");
+    return file;
+  }
+
+  const Vanish how_;
+  const int file_;
+  void* const at_;
 
  public:
   MemoryRegion region;
 };
 
-constexpr std::size_t kSize = 64 * 1024;
+constexpr std::size_t kSize = Pages::kSize;
 
 class PathVanished : public PathSuite {
  protected:
+  static constexpr std::array kHow{Vanish::kUnmapped, Vanish::kTruncated};
+
+  static std::vector<std::pair<SendOp, Vanish>> combine(std::initializer_list<SendOp> ops) {
+    std::vector<std::pair<SendOp, Vanish>> all;
+    for (const SendOp op : ops) {
+      for (const Vanish how : kHow) all.emplace_back(op, how);
+    }
+    return all;
+  }
+
   void expect_vanished_at(const Node& node) {
     EXPECT_TRUE(wait_until([&] {
       return node.device.controller()->counters().get(obs::Counter::kVanishedMemory) > 0;
@@ -48,11 +85,11 @@ INSTANTIATE_TEST_SUITE_P(Over, PathVanished, testing::ValuesIn(two_devices()), w
 
 TEST_P(PathVanished, a_peer_that_uses_it_gets_a_remote_access_error) {
   // B4.9: the owner does not crash.
-  for (const SendOp op : {SendOp::kWrite, SendOp::kRead, SendOp::kCompareSwap}) {
+  for (const auto& [op, how] : combine({SendOp::kWrite, SendOp::kRead, SendOp::kCompareSwap})) {
     SCOPED_TRACE(to_string(op));
     Link link = connect();
     Memory near(a, kSize);
-    Pages far(b, kSize);
+    Pages far(b, how);
     far.vanish();
     const auto length = op == SendOp::kCompareSwap ? 8u : static_cast<std::uint32_t>(kSize);
     post(link.a, {.wr_id = 1, .op = op, .remote = far.region.remote()}, {near.sge(0, length)});
@@ -64,22 +101,24 @@ TEST_P(PathVanished, a_peer_that_uses_it_gets_a_remote_access_error) {
 }
 
 TEST_P(PathVanished, a_receive_buffer_of_it_fails_both_sides) {
-  Link link = connect();
-  Memory near(a, 64);
-  Pages far(b, kSize);
-  post_receive(link.b, 50, {far.region.sge()});
-  far.vanish();
-  post(link.a, {.wr_id = 1, .op = SendOp::kSend}, {near.sge()});
-  EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kRemoteOperationError));
-  EXPECT_TRUE(has_failed(next(b.receives), 50, CompletionStatus::kLocalProtectionError));
+  for (const Vanish how : kHow) {
+    Link link = connect();
+    Memory near(a, 64);
+    Pages far(b, how);
+    post_receive(link.b, 50, {far.region.sge()});
+    far.vanish();
+    post(link.a, {.wr_id = 1, .op = SendOp::kSend}, {near.sge()});
+    EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kRemoteOperationError));
+    EXPECT_TRUE(has_failed(next(b.receives), 50, CompletionStatus::kLocalProtectionError));
+  }
 }
 
 TEST_P(PathVanished, a_gather_list_of_it_fails_the_sender_alone) {
-  for (const SendOp op : {SendOp::kWrite, SendOp::kSend}) {
+  for (const auto& [op, how] : combine({SendOp::kWrite, SendOp::kSend})) {
     SCOPED_TRACE(to_string(op));
     Link link = connect();
     Memory far(b, kSize);
-    Pages near(a, kSize);
+    Pages near(a, how);
     near.vanish();
     post_receive(link.b, 50, {far.sge()});
     post(link.a, {.wr_id = 1, .op = op, .remote = far.remote()}, {near.region.sge()});
@@ -92,11 +131,11 @@ TEST_P(PathVanished, a_gather_list_of_it_fails_the_sender_alone) {
 }
 
 TEST_P(PathVanished, a_scatter_list_of_it_fails_the_reader_alone) {
-  for (const SendOp op : {SendOp::kRead, SendOp::kFetchAdd}) {
+  for (const auto& [op, how] : combine({SendOp::kRead, SendOp::kFetchAdd})) {
     SCOPED_TRACE(to_string(op));
     Link link = connect();
     Memory far(b, kSize);
-    Pages near(a, kSize);
+    Pages near(a, how);
     near.vanish();
     const auto length = op == SendOp::kFetchAdd ? 8u : static_cast<std::uint32_t>(kSize);
     post(link.a, {.wr_id = 1, .op = op, .remote = far.remote()}, {near.region.sge(0, length)});
@@ -108,19 +147,22 @@ TEST_P(PathVanished, a_scatter_list_of_it_fails_the_reader_alone) {
 TEST_P(PathVanished, an_unreliable_sender_of_it_stops_until_it_is_resumed) {
   QueuePairOptions options;
   options.service = Service::kUnreliableConnection;
-  Link link = connect(options);
-  Memory inbox(b, kSize), good(a, 8);
-  Pages near(a, kSize);
-  near.vanish();
-  post_receive(link.b, 50, {inbox.sge()});
-  post(link.a, {.wr_id = 1, .op = SendOp::kSend}, {near.region.sge(0, 8)});
-  EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kLocalProtectionError));
-  EXPECT_TRUE(wait_until([&] { return link.a.state() == QpState::kSendQueueError; }));
-  must(link.a.modify(QpState::kReadyToSend));
-  good.fill(1);
-  post(link.a, {.wr_id = 2, .op = SendOp::kSend}, {good.sge()});
-  EXPECT_TRUE(is_done(next(b.receives), 50, CompletionOp::kReceive, 8));
-  EXPECT_TRUE(inbox.holds(1, 0, 8));
+  for (const Vanish how : kHow) {
+    Link link = connect(options);
+    Memory inbox(b, kSize), good(a, 8);
+    Pages near(a, how);
+    near.vanish();
+    post_receive(link.b, 50, {inbox.sge()});
+    post(link.a, {.wr_id = 1, .op = SendOp::kSend}, {near.region.sge(0, 8)});
+    EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kLocalProtectionError));
+    EXPECT_TRUE(wait_until([&] { return link.a.state() == QpState::kSendQueueError; }));
+    must(link.a.modify(QpState::kReadyToSend));
+    good.fill(1);
+    post(link.a, {.wr_id = 2, .op = SendOp::kSend}, {good.sge()});
+    EXPECT_TRUE(is_done(next(b.receives), 50, CompletionOp::kReceive, 8));
+    EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kSend, 8));
+    EXPECT_TRUE(inbox.holds(1, 0, 8));
+  }
 }
 
 }  // namespace

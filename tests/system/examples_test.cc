@@ -1,0 +1,40 @@
+// The examples as a reader runs them: whole programs, judged by what they print.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace {
+
+struct Outcome {
+  int status;
+  std::string output;
+};
+
+Outcome run(const std::string& name) {
+  FILE* pipe = popen((WEFT_BIN_DIR "/example_" + name + " 2>&1").c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    output.append(buffer.data(), n);
+  }
+  return {pclose(pipe), output};
+}
+
+TEST(Examples, the_disk_takes_commands_by_send_and_moves_data_by_rdma) {
+  // B1.6
+  const Outcome disk = run("disk");
+  EXPECT_EQ(disk.status, 0);
+  EXPECT_NE(disk.output.find("written to the disk and read back: identical"), std::string::npos)
+      << disk.output;
+  EXPECT_NE(disk.output.find("beyond the last block: refused"), std::string::npos) << disk.output;
+}
+
+TEST(Examples, the_first_write_prints_what_was_written) {
+  const Outcome first = run("first_write");
+  EXPECT_EQ(first.status, 0);
+  EXPECT_EQ(first.output, "success: hello, weft\n");
+}
+
+}  // namespace
