@@ -1,7 +1,7 @@
 #include "sim/bench.h"
 
-#include <array>
 #include <chrono>
+#include <ctime>
 
 #include "base/assert.h"
 #include "sim/world.h"
@@ -60,6 +60,12 @@ struct Side final : CompletionHandler {
   std::uint64_t completed = 0;
 };
 
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
 BenchResult run_bench(Mtu mtu, double seconds, Checksums checksums) {
@@ -82,10 +88,12 @@ BenchResult run_bench(Mtu mtu, double seconds, Checksums checksums) {
   const std::uint64_t writes_before = writer.completed;
   const std::uint64_t frames_before = world.stage().stats.frames;
   const auto begun = Clock::now();
+  const double processor_begun = processor_seconds();
   do {
     for (int i = 0; i < 1000; ++i) world.step();
     result.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   } while (result.seconds < seconds);
+  result.processor_seconds = processor_seconds() - processor_begun;
   result.data_frames = (writer.completed - writes_before) * (kMessageBytes / bytes(mtu));
   result.all_frames = world.stage().stats.frames - frames_before;
   return result;

@@ -13,7 +13,11 @@ struct BenchResult {
   std::uint64_t data_frames = 0;  ///< acknowledgements are not counted
   std::uint64_t all_frames = 0;
   double seconds = 0;
+  double processor_seconds = 0;  ///< less when the machine had other things to do
   double frames_per_second() const { return static_cast<double>(data_frames) / seconds; }
+  double frames_per_processor_second() const {
+    return static_cast<double>(data_frames) / processor_seconds;
+  }
 };
 
 BenchResult run_bench(Mtu mtu, double seconds, Checksums checksums);

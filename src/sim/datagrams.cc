@@ -138,9 +138,9 @@ void Datagrams::Member::on_datagram(const Completion& completion,
   stage.stats.bytes_verified += body.size();
 }
 
-Datagrams::Datagrams(Stage& stage, Network& network, const DatagramSpec& spec,
+Datagrams::Datagrams(Stage& stage, const DatagramSpec& spec,
                      const std::vector<std::unique_ptr<Node>>& nodes)
-    : stage_(stage), network_(network), spec_(spec), requests_left_(spec.requests) {
+    : stage_(stage), spec_(spec), requests_left_(spec.requests) {
   for (const EndSpec& where : spec_.members) {
     members_.push_back(std::make_unique<Member>(*this, *nodes[where.node], where, members_.size()));
   }

@@ -26,7 +26,7 @@ struct DatagramSpec {
 
 class Datagrams final : public Actor {
  public:
-  Datagrams(Stage& stage, Network& network, const DatagramSpec& spec,
+  Datagrams(Stage& stage, const DatagramSpec& spec,
             const std::vector<std::unique_ptr<Node>>& nodes);
   ~Datagrams();
 
@@ -76,7 +76,6 @@ class Datagrams final : public Actor {
   void send(Member& from);
 
   Stage& stage_;
-  Network& network_;
   const DatagramSpec spec_;
   std::vector<std::unique_ptr<Member>> members_;
   std::map<std::pair<Gid, Qpn>, std::unique_ptr<Sender>> senders_;

@@ -14,10 +14,9 @@ constexpr Nanoseconds kRecheck = 200'000;
 
 }  // namespace
 
-Link::Link(Stage& stage, Network& network, std::uint32_t number, const LinkSpec& spec, Node& a,
-           Node& b, Nanoseconds healed_at)
+Link::Link(Stage& stage, std::uint32_t number, const LinkSpec& spec, Node& a, Node& b,
+           Nanoseconds healed_at)
     : stage_(stage),
-      network_(network),
       number_(number),
       spec_(spec),
       healed_at_(healed_at),
@@ -117,7 +116,7 @@ void Link::run() {
     if (finish()) return;
   } else {
     End& from = *ends_[stage_.random.below(2)];
-    const std::uint64_t burst = stage_.between(1, 6);
+    const std::uint64_t burst = stage_.between(1, stage_.one_in(8) ? 24 : 5);
     for (std::uint64_t i = 0; i < burst && requests_left_ > 0; ++i) {
       if (post_something(from)) --requests_left_;
     }

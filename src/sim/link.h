@@ -22,7 +22,7 @@ namespace weft::sim {
 class Link final : public Actor {
  public:
   /// `healed_at`: from then on faults are no excuse for standing still.
-  Link(Stage& stage, Network& network, std::uint32_t number, const LinkSpec& spec, Node& a, Node& b,
+  Link(Stage& stage, std::uint32_t number, const LinkSpec& spec, Node& a, Node& b,
        Nanoseconds healed_at);
 
   void start() { enter(State::kDown, 0); }
@@ -55,7 +55,6 @@ class Link final : public Actor {
   void give_up_after(Nanoseconds patience);
 
   Stage& stage_;
-  Network& network_;
   const std::uint32_t number_;
   const LinkSpec spec_;
   const Nanoseconds healed_at_;

@@ -60,6 +60,13 @@ void Network::corrupt(SimFrame& frame) {
   stage_.trace.frame(What::kCorrupted, frame);
 }
 
+std::uint32_t Network::find(const Gid& address) {
+  if (found_last_ != kNone && endpoints_[found_last_].address == address) return found_last_;
+  const auto found = by_address_.find(address);
+  if (found == by_address_.end()) return kNone;
+  return found_last_ = found->second;
+}
+
 void Network::transmit(std::uint32_t source, SimFrame* frame) {
   base::SeededRandom& random = stage_.random;
   ++stage_.stats.frames;
@@ -69,17 +76,17 @@ void Network::transmit(std::uint32_t source, SimFrame* frame) {
   }
   frame->source = source;
   frame->destination = kNone;
-  const auto found = by_address_.find(frame->flow.destination);
-  if (found == by_address_.end()) return drop(frame, What::kNobodyThere, &Stats::nobody);
-  frame->destination = found->second;
+  const std::uint32_t destination = find(frame->flow.destination);
+  if (destination == kNone) return drop(frame, What::kNobodyThere, &Stats::nobody);
+  frame->destination = destination;
   stage_.trace.frame(What::kSent, *frame);
   const bool from_inside = (cut_off_ >> endpoints_[source].node & 1) != 0;
-  const bool to_inside = (cut_off_ >> endpoints_[found->second].node & 1) != 0;
+  const bool to_inside = (cut_off_ >> endpoints_[destination].node & 1) != 0;
   if (from_inside != to_inside) return drop(frame, What::kCut, &Stats::cut);
   if (faults_.loss_ppm > 0 && random.chance_ppm(faults_.loss_ppm)) {
     return drop(frame, What::kLost, &Stats::lost);
   }
-  Nanoseconds when = stage_.now() + delay_between(source, found->second);
+  Nanoseconds when = stage_.now() + delay_between(source, destination);
   if (faults_.duplicate_ppm > 0 && random.chance_ppm(faults_.duplicate_ppm)) {
     ++stage_.stats.duplicated;
     stage_.trace.frame(What::kDuplicated, *frame);

@@ -59,6 +59,8 @@ class Network final : public Actor {
   void on_event(std::uint64_t batch) override;
 
  private:
+  static constexpr std::uint32_t kNone = ~0u;
+
   struct Endpoint {
     Gid address;
     std::uint32_t node;
@@ -71,13 +73,12 @@ class Network final : public Actor {
     FrameList frames;
   };
 
+  std::uint32_t find(const Gid& address);
   void schedule(SimFrame* frame, Nanoseconds when);
   void corrupt(SimFrame& frame);
   SimFrame* copy_of(const SimFrame& frame);
   Nanoseconds delay_between(std::uint32_t source, std::uint32_t destination) const;
   void drop(SimFrame* frame, What fate, std::uint64_t Stats::*counter);
-
-  static constexpr std::uint32_t kNone = ~0u;
 
   Stage& stage_;
   const Checksums checksums_;
@@ -88,6 +89,7 @@ class Network final : public Actor {
   Tap tap_;
   std::vector<Endpoint> endpoints_;
   std::unordered_map<Gid, std::uint32_t> by_address_;
+  std::uint32_t found_last_ = kNone;  ///< frames to one destination come in rows
   std::vector<Batch> batches_;
   std::vector<std::uint32_t> free_batches_;
 };

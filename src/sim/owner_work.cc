@@ -1,7 +1,8 @@
-#include "sim/owner_work.h"
-
+// What an end does with its own memory, so that the peer may reach parts of it for a while.
 #include <algorithm>
 #include <utility>
+
+#include "sim/posting.h"
 
 namespace weft::sim {
 namespace {
@@ -20,13 +21,20 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> free_part(End& end) {
   return std::pair(begin + skip, length);
 }
 
+Access rights_of(const Exposure& exposure) {
+  return exposure.writable ? Access::kRemoteRead | Access::kRemoteWrite : Access::kRemoteRead;
+}
+
 std::shared_ptr<Exposure> expose(End& end, Exposure::Kind kind, std::uint32_t offset,
                                  std::uint32_t length) {
   auto exposure = std::make_shared<Exposure>();
   exposure->kind = kind;
   exposure->offset = offset;
   exposure->length = length;
-  exposure->grant = end.process().shadow.grant(end.shelf_ea + offset, length);
+  exposure->writable = !end.stage.one_in(4);
+  if (exposure->writable) {
+    exposure->grant = end.process().shadow.grant(end.shelf_ea + offset, length);
+  }
   end.exposures.push_back(exposure);
   return exposure;
 }
@@ -36,8 +44,8 @@ bool register_part(End& end, bool one_shot) {
   if (!part) return false;
   const auto exposure = expose(end, one_shot ? Exposure::Kind::kOneShot : Exposure::Kind::kRegion,
                                part->first, part->second);
-  const Access access = Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead |
-                        (one_shot ? Access::kOneShot : Access::kNone);
+  const Access access =
+      Access::kLocalWrite | rights_of(*exposure) | (one_shot ? Access::kOneShot : Access::kNone);
   exposure->region = std::make_unique<verbs::MemoryRegion>(
       end.process()
           .domains[end.where.card]
@@ -76,15 +84,14 @@ bool bind_window(End& end) {
                                part->first, part->second);
   exposure->slot = static_cast<std::uint32_t>(free - end.windows.begin());
   const bool zero_based = end.stage.one_in(4);
-  SendRequest request =
-      free->window->bind_request(*end.annex_region, part->first - end.shelf_half, part->second,
-                                 Access::kRemoteWrite | Access::kRemoteRead |
-                                     (zero_based ? Access::kZeroBased : Access::kNone));
+  SendRequest request = free->window->bind_request(
+      *end.annex_region, part->first - end.shelf_half, part->second,
+      rights_of(*exposure) | (zero_based ? Access::kZeroBased : Access::kNone));
   exposure->key = free->window->rkey();
   exposure->address = zero_based ? 0 : request.bind.address;
   Work work;
   work.exposure = exposure;
-  post_owner_request(end, request, std::move(work));
+  post(end, request, std::move(work));
   return true;
 }
 
@@ -106,7 +113,7 @@ bool unbind_window(End& end) {
   end.stage.trace.add(What::kRevoked, end.node.number(), exposure->key.value);
   Work work;
   work.exposure = exposure;
-  post_owner_request(end, request, std::move(work));
+  post(end, request, std::move(work));
   return true;
 }
 

@@ -36,10 +36,10 @@ constexpr std::array kMtus{Mtu::k256, Mtu::k512, Mtu::k1024, Mtu::k2048, Mtu::k4
 Faults draw_faults(Draw& draw) {
   Faults faults;
   // Each kind by itself in some worlds, so that its effects are not lost among the others'.
-  if (draw.one_in(2)) faults.loss_ppm = draw.log_between(500, 60'000);
-  if (draw.one_in(2)) faults.duplicate_ppm = draw.log_between(500, 60'000);
-  if (draw.one_in(2)) faults.jitter_ppm = draw.log_between(500, 200'000);
-  if (draw.one_in(2)) faults.corrupt_ppm = draw.log_between(500, 40'000);
+  if (draw.one_in(2)) faults.loss_ppm = draw.log_between(2'000, 100'000);
+  if (draw.one_in(2)) faults.duplicate_ppm = draw.log_between(2'000, 100'000);
+  if (draw.one_in(2)) faults.jitter_ppm = draw.log_between(2'000, 300'000);
+  if (draw.one_in(2)) faults.corrupt_ppm = draw.log_between(2'000, 60'000);
   if (draw.one_in(8)) faults.inbox_frames = draw.between(8, 64);
   faults.jitter_ns = draw.between(1'000, 60'000);
   return faults;
@@ -95,7 +95,17 @@ EndSpec draw_end(Draw& draw, const std::vector<NodeSpec>& nodes) {
   return end;
 }
 
-LinkSpec draw_link(Draw& draw, const std::vector<NodeSpec>& nodes, std::uint32_t slot_bytes) {
+/// The pause between bursts that spreads the requests over about the time in which things go wrong;
+/// a few programs are in a hurry.
+Nanoseconds draw_pause(Draw& draw, std::uint32_t requests, Nanoseconds healed_at) {
+  if (draw.one_in(5)) return draw.log_between(500, 20'000);
+  constexpr std::uint64_t kRequestsPerBurst = 4;
+  const Nanoseconds mean = healed_at * kRequestsPerBurst / requests;
+  return 2 * mean * draw.between(30, 130) / 100 + 1;
+}
+
+LinkSpec draw_link(Draw& draw, const std::vector<NodeSpec>& nodes, std::uint32_t slot_bytes,
+                   Nanoseconds healed_at) {
   LinkSpec link;
   link.service = draw.one_in(5) ? Service::kUnreliableConnection : Service::kReliableConnection;
   link.ends = {draw_end(draw, nodes), draw_end(draw, nodes)};
@@ -114,8 +124,8 @@ LinkSpec draw_link(Draw& draw, const std::vector<NodeSpec>& nodes, std::uint32_t
   link.limits.max_recv_sge = draw.between(1, 4);
   link.limits.max_inline_bytes = draw.one_in(2) ? 0 : draw.between(16, 512);
   link.slot_bytes = slot_bytes;
-  link.requests = draw.between(40, 160);
-  link.pause_ns = draw.log_between(500, 60'000);
+  link.requests = draw.between(60, 240);
+  link.pause_ns = draw_pause(draw, link.requests, healed_at);
   link.mischief = draw.one_in(2) ? 0 : draw.between(15, 60);
   link.upheaval = draw.one_in(2) ? 0 : draw.between(15, 60);
   link.receive_buffers = draw.between(2, 12);
@@ -156,6 +166,7 @@ Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, b
   s.faults = draw_faults(draw);
   s.least_delay_ns = draw.between(200, 2'000);
   s.most_delay_ns = s.least_delay_ns + draw.between(0, 15'000);
+  s.healed_at = draw.between(1'000'000, 8'000'000);
   const bool ipv4 = draw.one_in(2);
   const std::uint32_t count = nodes.value_or(draw.between(2, 5));
   for (std::uint32_t i = 0; i < count; ++i) s.nodes.push_back(draw_node(draw, i, ipv4, i > 0));
@@ -163,13 +174,13 @@ Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, b
   const std::uint32_t links =
       slot_bytes > 100'000 ? 1 : std::max(draw.between(2, 6), nodes.value_or(0));
   for (std::uint32_t i = 0; i < links; ++i) {
-    LinkSpec link = draw_link(draw, s.nodes, slot_bytes);
+    LinkSpec link = draw_link(draw, s.nodes, slot_bytes, s.healed_at);
     if (fits_adapters(s, link)) s.links.push_back(link);
   }
   if (draw.one_in(2)) {
     s.datagrams.mtu = draw.of(kMtus);
     s.datagrams.requests = draw.between(20, 120);
-    s.datagrams.pause_ns = draw.log_between(500, 60'000);
+    s.datagrams.pause_ns = draw_pause(draw, s.datagrams.requests * 4, s.healed_at);
     for (std::uint32_t i = draw.between(2, 4); i > 0; --i) {
       EndSpec member = draw_end(draw, s.nodes);
       if (s.nodes[member.node].cards[member.card].kind == verbs::NodeKind::kHost) {
@@ -177,7 +188,6 @@ Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, b
       }
     }
   }
-  s.healed_at = draw.between(1'000'000, 8'000'000);
   if (draw.one_in(3)) s.crashes = draw.between(1, 3);
   if (draw.one_in(3)) s.partitions = draw.between(1, 3);
   if (draw.one_in(4)) s.slowdowns = draw.between(1, 3);

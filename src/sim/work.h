@@ -24,6 +24,7 @@ struct Exposure {
   std::uint64_t address = 0;  ///< what the peer calls its first byte
   std::uint32_t offset = 0;   ///< of its first byte, in the shelf
   std::uint32_t length = 0;
+  bool writable = true;    ///< else the peer may only read
   bool offered = false;    ///< the peer knows of it
   bool revoked = false;    ///< taking it back has begun: requests may be refused from now on
   bool spent = false;      ///< a one-shot key that a request was posted with

@@ -28,14 +28,14 @@ World::World(Scenario scenario)
       stage_(scenario_.seed),
       network_(stage_, scenario_.checksums),
       nodes_(make_nodes(stage_, network_, scenario_, ready_)),
-      datagrams_(stage_, network_, scenario_.datagrams, nodes_),
+      datagrams_(stage_, scenario_.datagrams, nodes_),
       chaos_(stage_, network_, scenario_, nodes_, links_, datagrams_) {
   network_.set_faults(scenario_.faults);
   network_.set_delay(scenario_.least_delay_ns, scenario_.most_delay_ns);
   for (const LinkSpec& spec : scenario_.links) {
-    links_.push_back(std::make_unique<Link>(
-        stage_, network_, static_cast<std::uint32_t>(links_.size()), spec,
-        *nodes_[spec.ends[0].node], *nodes_[spec.ends[1].node], scenario_.healed_at));
+    links_.push_back(std::make_unique<Link>(stage_, static_cast<std::uint32_t>(links_.size()), spec,
+                                            *nodes_[spec.ends[0].node], *nodes_[spec.ends[1].node],
+                                            scenario_.healed_at));
   }
 }
 
@@ -71,6 +71,7 @@ bool World::step() {
     event.actor->on_event(event.token);
   }
   settle();
+  check_bounds();
   return true;
 }
 
@@ -123,7 +124,7 @@ Outcome World::finish() {
 
 Outcome World::run() {
   start();
-  while (step()) check_bounds();
+  while (step()) continue;
   return finish();
 }
 
