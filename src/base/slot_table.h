@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "base/assert.h"
 #include "base/lock.h"
@@ -46,14 +47,16 @@ class SlotTable {
     return node == nullptr ? nullptr : &node->value;
   }
 
-  /// Null when every slot is taken.
+  /// Null when every slot is taken, or there is no memory for more.
   T* acquire(std::uint32_t* index) {
     const std::lock_guard guard(lock_);
     if (resting_ <= rest_ && fresh_ < capacity_) {
       *index = fresh_;
       if (fresh_ % kPerChunk == 0) {
+        Node* chunk = new (std::nothrow) Node[kPerChunk];
+        if (chunk == nullptr) return nullptr;
         // release pairs with the acquire in node_at(): the chunk's contents come first.
-        chunks_[fresh_ / kPerChunk].store(new Node[kPerChunk], std::memory_order_release);
+        chunks_[fresh_ / kPerChunk].store(chunk, std::memory_order_release);
       }
       ++fresh_;
     } else if (resting_ > 0) {

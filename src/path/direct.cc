@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "memory/copy.h"
@@ -554,7 +555,7 @@ class DirectPath final : public queue::Path {
 }  // namespace
 
 std::unique_ptr<queue::Path> make_direct_path(QueuePair& qp, Directory& directory) {
-  return std::make_unique<DirectPath>(qp, directory);
+  return std::unique_ptr<queue::Path>(new (std::nothrow) DirectPath(qp, directory));
 }
 
 }  // namespace weft::path

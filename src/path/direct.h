@@ -10,6 +10,7 @@
 
 namespace weft::path {
 
+/// nullptr: no memory.
 std::unique_ptr<queue::Path> make_direct_path(queue::QueuePair& qp, Directory& directory);
 
 }  // namespace weft::path

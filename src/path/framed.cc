@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <type_traits>
 
 #include "memory/flight.h"
@@ -270,11 +271,11 @@ class Framed final : public FramedPath {
 std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
   switch (qp.service) {
     case Service::kReliableConnection:
-      return std::make_unique<Framed<Rc>>(qp, port);
+      return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Rc>(qp, port));
     case Service::kUnreliableConnection:
-      return std::make_unique<Framed<Uc>>(qp, port);
+      return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Uc>(qp, port));
     case Service::kUnreliableDatagram:
-      return std::make_unique<Framed<Ud>>(qp, port);
+      return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Ud>(qp, port));
   }
   return nullptr;
 }

@@ -28,6 +28,7 @@ class FramedPath : public queue::Path {
   virtual bool acknowledges_each(const queue::QueuePair& qp) const = 0;
 };
 
+/// nullptr: no memory.
 std::unique_ptr<FramedPath> make_framed_path(queue::QueuePair& qp, port::Port& port);
 
 }  // namespace weft::path

@@ -32,8 +32,11 @@ struct Side final : CompletionHandler {
       : node(n),
         region(n.process(0)
                    .domains[0]
-                   .register_range(n.process(0).vmm.allocate(bytes / memory::kPageBytes).value(),
-                                   bytes, access)
+                   .register_range(
+                       n.process(0)
+                           .vmm.allocate(static_cast<std::uint32_t>(bytes / memory::kPageBytes))
+                           .value(),
+                       bytes, access)
                    .value()),
         qp(n.process(0)
                .domains[0]

@@ -132,6 +132,7 @@ class End final : public CompletionHandler {
   void give_back_memory();
   void check_shelf();
   void abandon_work();
+  void retire_silent_work();
 };
 
 // What a completion means: end_completions.cc.

@@ -11,6 +11,8 @@ namespace {
 /// of the same queue pairs.
 constexpr Nanoseconds kTimeWait = 1'000'000;
 constexpr Nanoseconds kRecheck = 200'000;
+/// Longer than all retries of the slowest link together.
+constexpr Nanoseconds kPatience = 3'000'000'000;
 
 }  // namespace
 
@@ -94,7 +96,7 @@ void Link::try_connect() {
   ++stage_.stats.connections;
   stage_.trace.add(What::kConnected, number_, ends_[0]->qp->number().value,
                    ends_[1]->qp->number().value);
-  deadline_ = kNever;
+  give_up_after(kPatience);
   enter(State::kRunning, 0);
 }
 
@@ -118,9 +120,10 @@ void Link::run() {
     End& from = *ends_[stage_.random.below(2)];
     const std::uint64_t burst = stage_.between(1, stage_.one_in(8) ? 24 : 5);
     for (std::uint64_t i = 0; i < burst && requests_left_ > 0; ++i) {
-      if (post_something(from)) --requests_left_;
+      if (!post_something(from)) continue;
+      --requests_left_;
+      give_up_after(kPatience);  // as long as there is room in its queues, it moves
     }
-    if (requests_left_ == 0) give_up_after(3'000'000'000);
     if (spec_.upheaval != 0 && stage_.one_in(spec_.upheaval)) cause_upheaval();
   }
   if (state_ == State::kRunning) step_again(stage_.random.below(spec_.pause_ns) + 1);
@@ -169,7 +172,7 @@ void Link::on_error() {
   ++stage_.stats.breaks;
   stage_.trace.add(What::kBroken, number_);
   patient_ = stage_.one_in(2);
-  give_up_after(3'000'000'000);
+  give_up_after(kPatience);
   enter(State::kBroken, stage_.between(1, 300'000));
 }
 

@@ -13,6 +13,13 @@ namespace {
 
 constexpr std::uint32_t kMaxUnsignaled = 4;
 
+/// Requests are made with the flag set, as most programs want it.
+SendFlags with_signal(SendFlags flags, bool signaled) {
+  const auto bit = static_cast<std::uint8_t>(SendFlags::kSignaled);
+  const auto others = static_cast<std::uint8_t>(static_cast<std::uint8_t>(flags) & ~bit);
+  return static_cast<SendFlags>(signaled ? others | bit : others);
+}
+
 }  // namespace
 
 bool peer_serves_rdma(const End& from) {
@@ -45,8 +52,7 @@ void post(End& from, SendRequest& request, Work work) {
   work.op = request.op;
   work.signaled = from.unsignaled >= kMaxUnsignaled || !stage.one_in(3);
   from.unsignaled = work.signaled ? 0 : from.unsignaled + 1;
-  const SendFlags signal = work.signaled ? SendFlags::kSignaled : SendFlags::kNone;
-  request.flags = request.flags | signal;
+  request.flags = with_signal(request.flags, work.signaled);
   ++stage.stats.requests;
   stage.trace.posted(from.node.number(), from.qp->number(), request.op, request.wr_id, work.length);
   from.ledger.posted(std::move(work));

@@ -293,6 +293,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     if (to == QpState::kInit) qp.local_gid = ports_[qp.attributes.port - 1u].address;
     if (to == QpState::kReadyToReceive) {
       qp.path = make_path(qp);
+      if (qp.path == nullptr) return fail(Errc::kOutOfMemory, "no memory for the connection");
       qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     }
     if (from == QpState::kReadyToReceive && to == QpState::kReadyToSend) {

@@ -43,13 +43,15 @@ struct CqObject final : queue::CompletionListener {
 };
 
 struct QpObject {
-  ~QpObject() { pd->controller->destroy_queue_pair(*core); }
+  ~QpObject() {
+    if (core != nullptr) pd->controller->destroy_queue_pair(*core);
+  }
 
   std::shared_ptr<PdObject> pd;
   std::shared_ptr<CqObject> send_cq;
   std::shared_ptr<CqObject> receive_cq;
   std::shared_ptr<SrqObject> shared_receive;
-  queue::QueuePair* core;
+  queue::QueuePair* core = nullptr;
 };
 
 }  // namespace weft::verbs

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "transport/frame.h"
@@ -75,6 +77,8 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
       return fail(Errc::kInvalidArgument, "shared_receive: it belongs to another device");
     }
   }
+  std::unique_ptr<QpObject> object(new (std::nothrow) QpObject);
+  if (object == nullptr) return fail(Errc::kOutOfMemory, "no memory for a queue pair");
   auto core = controller->create_queue_pair({.service = options.service,
                                              .pd = object_->id,
                                              .space = object_->space,
@@ -84,7 +88,6 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
                                              .limits = options.limits,
                                              .signal_all = options.signal_all});
   if (!core) return tl::unexpected(core.error());
-  auto object = std::make_unique<QpObject>();
   object->pd = object_;
   object->send_cq = send_cq.object_;
   object->receive_cq = receive_cq.object_;

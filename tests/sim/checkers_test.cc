@@ -133,22 +133,40 @@ TEST(Checkers, notice_memory_that_is_held_for_ever) {
   EXPECT_NE(reason.find("still held"), std::string::npos) << reason;
 }
 
-TEST(Checkers, notice_a_link_that_stands_still) {
-  // A network that loses everything and never heals; the bound on time has to end it.
-  Scenario scenario = quiet_world(5);
-  scenario.faults.loss_ppm = 1'000'000;
-  for (LinkSpec& link : scenario.links) link.attributes.timeout = 31;
-  scenario.healed_at = 1'000'000;
+/// Two nodes and one reliable connection between them.
+Scenario one_link() {
+  Scenario scenario;
+  for (std::uint8_t i = 1; i <= 2; ++i) {
+    NodeSpec node;
+    node.cards.push_back({verbs::NodeKind::kHost, {Gid::ipv4(10, 0, 0, i)}, 1});
+    scenario.nodes.push_back(std::move(node));
+  }
+  LinkSpec link;
+  link.ends[1].node = 1;
+  scenario.links.push_back(link);
+  return scenario;
+}
+
+TEST(Checkers, are_content_with_one_link_on_a_good_network) {
+  World world(one_link());
+  EXPECT_FALSE(world.run().failure.has_value());
+}
+
+TEST(Checkers, notice_a_link_that_stands_still_and_name_its_queue_pairs) {
+  Scenario scenario = one_link();
+  scenario.links[0].attributes.timeout = 0;  // never asks again
+  scenario.healed_at = 1'000;
   World world(scenario);
   world.start();
-  world.network().set_faults(scenario.faults);
-  while (world.step()) {
-    world.network().set_faults(scenario.faults);  // against the healing
-  }
+  for (int i = 0; i < 10; ++i) world.step();
+  Faults faults;
+  faults.loss_ppm = 1'000'000;
+  world.network().set_faults(faults);
+  while (world.step()) continue;
   const Outcome outcome = world.finish();
   ASSERT_TRUE(outcome.failure.has_value());
-  EXPECT_NE(outcome.failure->reason.find("queue pair"), std::string::npos)
-      << outcome.failure->reason;
+  EXPECT_NE(outcome.failure->reason.find("stands still"), std::string::npos);
+  EXPECT_NE(outcome.failure->reason.find("(RTS): "), std::string::npos) << outcome.failure->reason;
 }
 
 }  // namespace
