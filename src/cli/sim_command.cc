@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,9 +24,14 @@ Examples:
   weft sim --seed 7 --trace            the same, with a line for each event
   weft sim --seeds 1000                a thousand worlds, seeds 1 to 1000
   weft sim --seed 7 --pcap world.pcap  all frames, for Wireshark
+  weft sim --weather storm --story     every fault at once, told briefly
   weft sim --bench                     how fast it moves frames
 
 The exit status is 1 when a check was violated; the command that replays the world is printed.)";
+
+const std::map<std::string, sim::Weather> kWeathers{{"drawn", sim::Weather::kDrawn},
+                                                    {"calm", sim::Weather::kCalm},
+                                                    {"storm", sim::Weather::kStorm}};
 
 double since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
@@ -47,7 +53,11 @@ void print_table(const sim::Stats& stats) {
 std::string replay_command(const SimOptions& options, std::uint64_t seed) {
   std::string command = fmt::format("weft sim --seed {}", seed);
   if (options.nodes) command += fmt::format(" --nodes {}", *options.nodes);
-  if (options.gentle) command += " --gentle";
+  for (const auto& [name, weather] : kWeathers) {
+    if (weather == options.weather && weather != sim::Weather::kDrawn) {
+      command += " --weather " + name;
+    }
+  }
   return command + " --trace";
 }
 
@@ -60,7 +70,7 @@ void print_failure(const SimOptions& options, const sim::Failure& failure) {
 }
 
 sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
-  sim::World world(sim::draw_scenario(seed, options.nodes, options.gentle));
+  sim::World world(sim::draw_scenario(seed, options.nodes, options.weather));
   if (options.trace || options.story) {
     using Detail = sim::Trace::Detail;
     world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); },
@@ -134,7 +144,7 @@ int run_one(const SimOptions& options, std::uint64_t seed) {
   if (options.json) {
     print_json(outcome.stats, 1, since(begun), outcome.trace_hash, failure);
   } else if (!options.quiet) {
-    const auto scenario = sim::draw_scenario(seed, options.nodes, options.gentle);
+    const auto scenario = sim::draw_scenario(seed, options.nodes, options.weather);
     fmt::print("the world of seed {}: {} nodes, {} links, {} datagram queue pairs, ICRC {}\n", seed,
                scenario.nodes.size(), scenario.links.size(), scenario.datagrams.members.size(),
                scenario.checksums == sim::Checksums::kAlways ? "on every frame" : "offloaded");
@@ -186,7 +196,9 @@ CLI::App* add_sim_command(CLI::App& app, SimOptions& options) {
   sim->add_option("--first-seed", options.first_seed, "where to begin")->excludes(one);
   sim->add_option("--nodes", options.nodes, "so many nodes, instead of what the seed says")
       ->check(CLI::Range(2, 32));
-  sim->add_flag("--gentle", options.gentle, "no faults, no catastrophes, no forbidden requests");
+  sim->add_option("--weather", options.weather,
+                  "drawn: as the seed says; calm: no faults; storm: all of them, and more traffic")
+      ->transform(CLI::CheckedTransformer(kWeathers, CLI::ignore_case));
   sim->add_flag("--trace", options.trace, "a line for each event");
   sim->add_flag("--story", options.story, "only crashes, partitions, connections and their end");
   sim->add_flag("--quiet", options.quiet, "only the result");

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "sim/scenario.h"
+
 namespace weft::cli {
 
 struct SimOptions {
@@ -14,7 +16,7 @@ struct SimOptions {
   std::uint64_t seeds = 1;            ///< or so many
   std::uint64_t first_seed = 1;
   std::optional<std::uint32_t> nodes;
-  bool gentle = false;
+  sim::Weather weather = sim::Weather::kDrawn;
   bool trace = false;
   bool story = false;
   bool quiet = false;

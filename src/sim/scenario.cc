@@ -150,7 +150,26 @@ bool fits_adapters(const Scenario& scenario, const LinkSpec& link) {
   return true;
 }
 
-void make_gentle(Scenario& scenario) {
+void make_storm(Scenario& scenario) {
+  scenario.faults.loss_ppm = 20'000;
+  scenario.faults.duplicate_ppm = 15'000;
+  scenario.faults.corrupt_ppm = 10'000;
+  scenario.faults.jitter_ppm = 60'000;
+  scenario.faults.jitter_ns = 40'000;
+  scenario.healed_at = 20'000'000;
+  scenario.crashes = 3;
+  scenario.partitions = 2;
+  scenario.slowdowns = 2;
+  scenario.pressure_every_ns = 50'000;
+  for (LinkSpec& link : scenario.links) {
+    link.requests *= 4;
+    link.mischief = 40;
+    link.upheaval = 60;
+  }
+  scenario.datagrams.requests *= 4;
+}
+
+void make_calm(Scenario& scenario) {
   scenario.faults = {};
   scenario.crashes = scenario.partitions = scenario.slowdowns = 0;
   for (LinkSpec& link : scenario.links) link.mischief = link.upheaval = 0;
@@ -158,7 +177,7 @@ void make_gentle(Scenario& scenario) {
 
 }  // namespace
 
-Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, bool gentle) {
+Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, Weather weather) {
   Draw draw(seed * 2 + 1);
   Scenario s;
   s.seed = seed;
@@ -192,7 +211,8 @@ Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, b
   if (draw.one_in(3)) s.partitions = draw.between(1, 3);
   if (draw.one_in(4)) s.slowdowns = draw.between(1, 3);
   if (draw.one_in(2)) s.pressure_every_ns = draw.between(2'000, 200'000);
-  if (gentle) make_gentle(s);
+  if (weather == Weather::kCalm) make_calm(s);
+  if (weather == Weather::kStorm) make_storm(s);
   return s;
 }
 

@@ -26,8 +26,14 @@ struct Scenario {
   Nanoseconds pressure_every_ns = 0;  ///< at most, between two swappings-out; 0: never
 };
 
-/// `nodes`: as many as this; `gentle`: no faults at all.
+enum class Weather : std::uint8_t {
+  kDrawn,  ///< what the seed says
+  kCalm,   ///< no faults, no catastrophes, no forbidden requests
+  kStorm,  ///< all of them at once, and more traffic
+};
+
+/// `nodes`: as many as this, instead of what the seed says.
 Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes = {},
-                       bool gentle = false);
+                       Weather weather = Weather::kDrawn);
 
 }  // namespace weft::sim

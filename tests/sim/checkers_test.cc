@@ -8,7 +8,7 @@ namespace weft::sim {
 namespace {
 
 /// A world without faults whose first node has a program on it.
-Scenario quiet_world(std::uint64_t seed) { return draw_scenario(seed, 2, true); }
+Scenario quiet_world(std::uint64_t seed) { return draw_scenario(seed, 2, Weather::kCalm); }
 
 /// Runs it and interferes once, at the first instant at which `act` finds something to do.
 template <class Act>

@@ -59,9 +59,18 @@ TEST(Worlds, meet_every_fault_and_use_every_operation) {
   for (const StatsRow& row : stats_table()) EXPECT_GT(total.*row.value, 0u) << row.name;
 }
 
+TEST(Worlds, of_many_nodes_live_through_a_storm) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    World world(draw_scenario(seed, 8, Weather::kStorm));
+    const Outcome outcome = world.run();
+    ASSERT_FALSE(outcome.failure.has_value()) << describe(*outcome.failure);
+    EXPECT_GT(outcome.stats.crashes, 0u);
+  }
+}
+
 TEST(Worlds, without_faults_lose_and_repeat_nothing) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    World world(draw_scenario(seed, {}, true));
+    World world(draw_scenario(seed, {}, Weather::kCalm));
     const Outcome outcome = world.run();
     ASSERT_FALSE(outcome.failure.has_value()) << describe(*outcome.failure);
     EXPECT_EQ(outcome.stats.lost + outcome.stats.corrupted + outcome.stats.duplicated +
