@@ -71,10 +71,17 @@ void print_failure(const SimOptions& options, const sim::Failure& failure) {
 
 sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
   sim::World world(sim::draw_scenario(seed, options.nodes, options.weather));
-  if (options.trace || options.story) {
-    using Detail = sim::Trace::Detail;
-    world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); },
-                                 options.trace ? Detail::kAll : Detail::kStory);
+  if (options.trace) {
+    world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); });
+  } else if (options.story) {
+    const sim::Stats& so_far = world.stage().stats;
+    world.stage().trace.set_sink(
+        [&so_far](std::string_view line) {
+          fmt::print("{:<64} so far {:>7} frames, {:>6} messages, {:>3} connections\n", line,
+                     grouped(so_far.frames), grouped(so_far.messages + so_far.datagrams),
+                     grouped(so_far.connections));
+        },
+        sim::Trace::Detail::kStory);
   }
   std::unique_ptr<sim::PcapWriter> capture;
   if (!options.pcap.empty()) {
@@ -200,7 +207,7 @@ CLI::App* add_sim_command(CLI::App& app, SimOptions& options) {
                   "drawn: as the seed says; calm: no faults; storm: all of them, and more traffic")
       ->transform(CLI::CheckedTransformer(kWeathers, CLI::ignore_case));
   sim->add_flag("--trace", options.trace, "a line for each event");
-  sim->add_flag("--story", options.story, "only crashes, partitions, connections and their end");
+  sim->add_flag("--story", options.story, "only crashes, partitions and other turns of fate");
   sim->add_flag("--quiet", options.quiet, "only the result");
   sim->add_flag("--json", options.json, "the result as JSON");
   sim->add_option("--pcap", options.pcap, "write all frames to this file, for Wireshark");

@@ -74,7 +74,7 @@ void confirm_write(End& end, const Work& work) {
   const auto content = message(end, work.sequence, work.length);
   owner.shelf.confirmed(work.shelf_offset, content);
   // A later write may have changed the bytes already; then the later one is compared.
-  if (owner.shelf.promised(work.shelf_offset, work.length) != content) return;
+  if (!owner.shelf.is_latest(work.shelf_offset, work.length, work.sequence)) return;
   std::vector<std::byte> found(work.length);
   owner.process().shadow.load(owner.shelf_ea + work.shelf_offset, found);
   compare(end, work, found, content, "the write is complete, but the peer's memory differs");
@@ -267,7 +267,8 @@ void on_message(End& end, const Completion& completion, const ReceiveBuffers::Bu
   ++(end.stage.stats.*(end.reliable() ? &Stats::messages : &Stats::datagrams));
   // Written data may have been overwritten by a later write before the program looked.
   const auto wanted = message(*end.peer, due.sequence, due.length);
-  if (!written || (end.reliable() && end.shelf.promised(due.shelf_offset, due.length) == wanted)) {
+  if (!written ||
+      (end.reliable() && end.shelf.is_latest(due.shelf_offset, due.length, due.sequence))) {
     Work as_work;
     as_work.wr_id = completion.wr_id & ~kReceiveMark;
     compare(end, as_work, content, wanted, describe(due));

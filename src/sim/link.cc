@@ -47,9 +47,8 @@ bool Link::disturbed(const End& end) const {
   // A frame that is overtaken counts as well: by the time that it is asked for again, the peer may
   // have died of something that was refused.
   const Stats& stats = stage_.stats;
-  const bool faults = stats.lost + stats.cut + stats.overflowed + stats.bad_checksums +
-                          stats.nobody + stats.reordered >
-                      0;
+  const bool faults = stats.lost + stats.cut + stats.overflowed + stats.bad_checksums != 0 ||
+                      stats.nobody + stats.reordered + stats.slowdowns != 0;
   return faults || end.peer->moved || end.peer->first_error.has_value() || !end.peer->present();
 }
 

@@ -83,7 +83,7 @@ bool post_write(End& from, bool immediate) {
   std::vector<std::byte> content(work.length);
   fill_message(from.key, work.sequence, content);
   if (from.reliable()) {
-    from.peer->shelf.posted(work.shelf_offset, content);
+    from.peer->shelf.posted(work.shelf_offset, content, work.sequence);
   } else {
     from.peer->shelf.possible(work.shelf_offset, content);
   }

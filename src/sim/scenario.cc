@@ -162,9 +162,10 @@ void make_storm(Scenario& scenario) {
   scenario.slowdowns = 2;
   scenario.pressure_every_ns = 50'000;
   for (LinkSpec& link : scenario.links) {
-    link.requests *= 4;
-    link.mischief = 40;
-    link.upheaval = 60;
+    link.requests *= 12;
+    link.pause_ns = 2 * scenario.healed_at * 4 / link.requests;
+    link.mischief = 200;
+    link.upheaval = 200;
   }
   scenario.datagrams.requests *= 4;
 }

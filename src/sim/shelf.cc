@@ -16,13 +16,23 @@ void put(std::vector<std::byte>& to, std::uint32_t offset, std::span<const std::
 
 void Shelf::reset(std::vector<std::byte> content) {
   posted_ = content;
+  posted_by_.assign(content.size(), 0);
   doubt_.assign(content.size(), false);
   confirmed_ = std::move(content);
   possible_.clear();
 }
 
-void Shelf::posted(std::uint32_t offset, std::span<const std::byte> content) {
+void Shelf::posted(std::uint32_t offset, std::span<const std::byte> content,
+                   std::uint64_t sequence) {
   put(posted_, offset, content);
+  std::fill_n(posted_by_.begin() + offset, content.size(), static_cast<std::uint32_t>(sequence));
+}
+
+bool Shelf::is_latest(std::uint32_t offset, std::uint32_t length, std::uint64_t sequence) const {
+  const auto from = posted_by_.begin() + offset;
+  return std::all_of(from, from + length, [sequence](std::uint32_t by) {
+    return by == static_cast<std::uint32_t>(sequence);
+  });
 }
 
 void Shelf::confirmed(std::uint32_t offset, std::span<const std::byte> content) {

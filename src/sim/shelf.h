@@ -16,7 +16,7 @@ class Shelf {
   /// All writes are forgotten; `content` is what memory holds now.
   void reset(std::vector<std::byte> content);
 
-  void posted(std::uint32_t offset, std::span<const std::byte> content);
+  void posted(std::uint32_t offset, std::span<const std::byte> content, std::uint64_t sequence);
   void confirmed(std::uint32_t offset, std::span<const std::byte> content);
   /// Unknown outcome: from now on these bytes may hold what they held, or the content.
   void doubtful(std::uint32_t offset, std::uint32_t length);
@@ -25,6 +25,8 @@ class Shelf {
 
   /// What a read that is posted now must bring.
   std::vector<std::byte> promised(std::uint32_t offset, std::uint32_t length) const;
+  /// No later write was posted to any of these bytes.
+  bool is_latest(std::uint32_t offset, std::uint32_t length, std::uint64_t sequence) const;
   /// Empty, or what is wrong with the memory's content after all is over.
   std::string judge(std::span<const std::byte> memory) const;
   std::size_t size() const { return confirmed_.size(); }
@@ -36,6 +38,7 @@ class Shelf {
   };
 
   std::vector<std::byte> posted_, confirmed_;
+  std::vector<std::uint32_t> posted_by_;  ///< the number of the write, cut to 32 bits
   std::vector<bool> doubt_;
   std::vector<Possible> possible_;
 };

@@ -40,7 +40,7 @@ constexpr std::string_view frame_fate(What what) {
   }
 }
 
-constexpr bool is_story(What what) { return what >= What::kConnected && what <= What::kHealed; }
+constexpr bool is_story(What what) { return what >= What::kCrashed && what <= What::kHealed; }
 
 }  // namespace
 
@@ -116,7 +116,8 @@ std::string Trace::event_text(const TraceRecord& record) const {
     case What::kPartitioned:
       return fmt::format("nodes {:#b} are CUT OFF from the others", record.a);
     case What::kSlowed:
-      return fmt::format("frames take up to {} us from now on", record.a / 1000);
+      return fmt::format("frames take up to {:.1f} us from now on",
+                         static_cast<double>(record.a) / 1000);
     case What::kHealed:
       return record.a != 0 ? "the network is healthy from now on" : "the partition heals";
     case What::kEvicted:

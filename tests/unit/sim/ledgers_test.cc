@@ -113,12 +113,22 @@ std::vector<std::byte> content(std::initializer_list<int> values) {
 TEST(Shelf, holds_what_was_confirmed_and_nothing_else) {
   Shelf shelf;
   shelf.reset(content({0, 0, 0, 0}));
-  shelf.posted(1, content({7, 8}));
+  shelf.posted(1, content({7, 8}), 5);
   EXPECT_EQ(shelf.promised(0, 4), content({0, 7, 8, 0}));
   EXPECT_NE(shelf.judge(content({0, 7, 8, 0})), "") << "it was not confirmed";
   shelf.confirmed(1, content({7, 8}));
   EXPECT_EQ(shelf.judge(content({0, 7, 8, 0})), "");
   EXPECT_NE(shelf.judge(content({0, 7, 8, 1})), "");
+}
+
+TEST(Shelf, knows_which_write_was_the_last_although_contents_are_alike) {
+  Shelf shelf;
+  shelf.reset(content({0, 0}));
+  shelf.posted(0, content({7, 7}), 1);
+  EXPECT_TRUE(shelf.is_latest(0, 2, 1));
+  shelf.posted(1, content({7}), 2);
+  EXPECT_FALSE(shelf.is_latest(0, 2, 1));
+  EXPECT_TRUE(shelf.is_latest(1, 1, 2));
 }
 
 TEST(Shelf, forgives_bytes_in_doubt_only) {
