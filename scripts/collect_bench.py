@@ -1,12 +1,16 @@
 """Turns the reports of Google Benchmark (a folder of JSON files) into one array of rows, as
 build/bench.json, and prints them as a table. A row's label may name what it is compared with:
 "limit=<row, or nanoseconds> bar=<ratio to reach>"; the ratio is limit / median, so 1.0 is the limit
-itself and more is better. No peer is measured yet: those fields are null."""
+itself and more is better. Those rows have no peer, so its fields are null. The rows of the same-host
+comparison (samples in same_host/samples.json) come from same_host_rows.py; there the bar is on the
+ratio to the best peer where the row names one, else on the ratio to the limit."""
 
 import json
 import pathlib
 import statistics
 import sys
+
+import same_host_rows
 
 FIELDS = ("name", "size", "unit", "median", "min", "max", "n", "best_peer", "best_peer_median",
           "limit", "limit_median", "ratio_to_peer", "ratio_to_limit", "bar", "ok")
@@ -54,12 +58,22 @@ def main():
     folder, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     rows = [row for path in sorted(folder.glob("*.json"))
             for row in rows_of(json.loads(path.read_text()))]
+    compare(rows)
+    if rows:
+        print("\nnanoseconds, medians of interleaved repetitions; ratio = limit / median\n")
+        print("\n".join(table(rows)))
+
+    samples = folder / "same_host" / "samples.json"
+    if samples.exists():
+        result = json.loads(samples.read_text())
+        between = same_host_rows.rows_of(FIELDS, result)
+        print("\nbetween two processes of this host, medians of interleaved rounds; ratios: more is "
+              "better\n")
+        print("\n".join([*same_host_rows.table(between), *same_host_rows.remarks(result)]))
+        rows += between
     if not rows:
         sys.exit("no benchmark ran")
-    compare(rows)
     target.write_text(json.dumps(rows, indent=2) + "\n")
-    print("\nnanoseconds, medians of interleaved repetitions; ratio = limit / median\n")
-    print("\n".join(table(rows)))
     print(f"\n{len(rows)} rows in {target}")
 
 

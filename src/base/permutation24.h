@@ -22,6 +22,20 @@ class Permutation24 {
     }
   }
 
+  /// For one who may know the secret; backward_through() undoes forward() with a copy of it.
+  using Tables = std::array<std::array<std::uint16_t, 1U << 12>, 4>;
+  const Tables& tables() const { return rounds_; }
+  /// Whatever the tables hold: the result is below 2^24.
+  static std::uint32_t backward_through(const Tables& tables, std::uint32_t v) {
+    std::uint32_t left = v >> kHalfBits & kHalfMask;
+    std::uint32_t right = v & kHalfMask;
+    right ^= tables[3][left] & kHalfMask;
+    left ^= tables[2][right] & kHalfMask;
+    right ^= tables[1][left] & kHalfMask;
+    left ^= tables[0][right] & kHalfMask;
+    return left << kHalfBits | right;
+  }
+
   /// `v` < 2^24, in both directions.
   std::uint32_t forward(std::uint32_t v) const {
     std::uint32_t left = v >> kHalfBits & kHalfMask;
@@ -47,7 +61,7 @@ class Permutation24 {
   static constexpr unsigned kHalfBits = 12;
   static constexpr std::uint32_t kHalfMask = (1U << kHalfBits) - 1;
 
-  std::array<std::array<std::uint16_t, 1U << kHalfBits>, 4> rounds_;
+  Tables rounds_;
 };
 
 }  // namespace weft::base

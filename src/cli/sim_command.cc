@@ -9,8 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "port/pcap_writer.h"
 #include "sim/bench.h"
-#include "sim/pcap.h"
 #include "sim/world.h"
 
 namespace weft::cli {
@@ -83,13 +83,13 @@ sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
         },
         sim::Trace::Detail::kStory);
   }
-  std::unique_ptr<sim::PcapWriter> capture;
+  std::unique_ptr<port::PcapWriter> capture;
   if (!options.pcap.empty()) {
-    auto opened = sim::PcapWriter::open(options.pcap);
+    auto opened = port::PcapWriter::open(options.pcap);
     if (!opened) throw CLI::ValidationError("--pcap", opened.error().message);
-    capture = std::make_unique<sim::PcapWriter>(std::move(*opened));
+    capture = std::move(*opened);
     world.network().set_tap([&capture](Nanoseconds when, std::span<const std::byte> packet) {
-      capture->write(when, packet);
+      capture->write(when, {packet});
     });
   }
   return world.run();

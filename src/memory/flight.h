@@ -47,7 +47,7 @@ class Flight {
   /// What was put before it is visible before what is read after it: membarrier's work, on the
   /// draining side, or else the fence's.
   static void order() {
-    if (has_membarrier_) [[likely]] {
+    if (has_membarrier_.load(std::memory_order_relaxed)) [[likely]] {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
       std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -107,7 +107,8 @@ class Flight {
   static Slot* enlist();
 
   [[gnu::tls_model("initial-exec")]] static constinit thread_local Slot* mine_;
-  static bool has_membarrier_;  ///< set before main() and before the first slot, then constant
+  /// Set before main() and before the first slot; false for good once the call is refused.
+  static std::atomic<bool> has_membarrier_;
 };
 
 }  // namespace weft::memory

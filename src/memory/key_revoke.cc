@@ -20,9 +20,10 @@ void KeyTable::revoke_region(LocalKey lkey) {
         const std::uint32_t control = entry->control.load(std::memory_order_relaxed);
         if ((control & kWindow) == 0 || entry->region != region || entry->busy) continue;
         entry->busy = true;
-        set_control(*entry, control & ~kRemoteLive, std::memory_order_relaxed);  // drain() orders
+        // drain() orders
+        set_control(slot, *entry, control & ~kRemoteLive, std::memory_order_relaxed);
       }
-      Flight::drain(entry);
+      drain(slot, *entry);
       const std::lock_guard guard(lock_);
       unbind_locked(*entry);
       entry->busy = false;

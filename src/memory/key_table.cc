@@ -31,6 +31,25 @@ Result<void> valid(const RegionSpec& spec) {
 KeyTable::KeyTable(base::Random& random, std::uint32_t max_keys)
     : random_(random), hidden_(random), slots_(max_keys) {}
 
+void KeyTable::set_control(std::uint32_t slot, Entry& entry, std::uint32_t control,
+                           std::memory_order order) {
+  entry.control.store(control, order);
+  entry.version.fetch_add(1, std::memory_order_release);
+  if (publisher_ != nullptr) publisher_->show(slot, entry);
+}
+
+void KeyTable::drain(std::uint32_t slot, const Entry& entry) {
+  Flight::drain(&entry);
+  if (publisher_ != nullptr) publisher_->drain(slot);
+}
+
+KeyTable::Entry* KeyTable::acquire(std::uint32_t* slot) {
+  Entry* entry = slots_.acquire(slot);
+  if (entry == nullptr || publisher_ == nullptr || publisher_->prepare(*slot)) return entry;
+  slots_.release(*slot);
+  return nullptr;
+}
+
 Result<std::uint64_t> KeyTable::choose_iova(const RegionSpec& spec) {
   const bool zero_based = has(spec.access, Access::kZeroBased);
   if (has(spec.access, Access::kOpaqueAddress)) {
@@ -59,9 +78,11 @@ Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
   }
   const std::lock_guard guard(lock_);
   std::uint32_t slot = 0;
-  Entry* entry = slots_.acquire(&slot);
+  Entry* entry = acquire(&slot);
   if (entry == nullptr) {
-    return fail(Errc::kOutOfMemory, fmt::format("all {} keys are in use", slots_.capacity()));
+    return fail(
+        Errc::kOutOfMemory,
+        fmt::format("all {} keys are in use, or no memory is left for one", slots_.capacity()));
   }
   const std::uint32_t tag = next_tag(entry->control.load(std::memory_order_relaxed));
   entry->pd = spec.pd;
@@ -72,14 +93,14 @@ Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
   entry->access = spec.access;
   entry->qpn = kAnyQueuePair;
   entry->claim.store(kUnclaimed, std::memory_order_relaxed);
-  set_control(*entry, tag | kTaken | kLocalLive | kRemoteLive, std::memory_order_release);
+  set_control(slot, *entry, tag | kTaken | kLocalLive | kRemoteLive, std::memory_order_release);
   regions_.fetch_add(1, std::memory_order_relaxed);
   return RegionKeys{LocalKey(slot << 8 | tag), remote_key(slot, tag), *iova};
 }
 
 // Called without the lock, with the entry dead and busy: waits for those at work, frees the slot.
 void KeyTable::retire(std::uint32_t slot, Entry& entry) {
-  Flight::drain(&entry);
+  drain(slot, entry);
   // Only now does a window's region become free: until here it was reached through the window.
   const std::lock_guard guard(lock_);
   unbind_locked(entry);
@@ -104,7 +125,7 @@ Result<void> KeyTable::deregister_region(LocalKey lkey) {
     }
     if (entry->busy) return fail(Errc::kBusy, "lkey: an invalidation is under way");
     entry->busy = true;
-    set_control(*entry, tag, std::memory_order_relaxed);  // ordered by drain()
+    set_control(slot, *entry, tag, std::memory_order_relaxed);  // ordered by drain()
     regions_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot, *entry);
@@ -112,7 +133,8 @@ Result<void> KeyTable::deregister_region(LocalKey lkey) {
 }
 
 Result<void> KeyTable::invalidate(RemoteKey rkey, PdId pd, Qpn qpn) {
-  Entry* entry = slots_.at(slot_of(rkey));
+  const std::uint32_t slot = slot_of(rkey);
+  Entry* entry = slots_.at(slot);
   const std::uint32_t tag = rkey.value & kTagMask;
   std::uint32_t control = 0;
   {
@@ -134,9 +156,9 @@ Result<void> KeyTable::invalidate(RemoteKey rkey, PdId pd, Qpn qpn) {
     if (entry->busy) return fail(Errc::kBusy, "rkey: another change is under way");
     entry->busy = true;
     control &= ~kRemoteLive;
-    set_control(*entry, control, std::memory_order_relaxed);  // ordered by drain()
+    set_control(slot, *entry, control, std::memory_order_relaxed);  // ordered by drain()
   }
-  Flight::drain(entry);
+  drain(slot, *entry);
   const std::lock_guard guard(lock_);
   if ((control & kWindow) != 0) unbind_locked(*entry);
   entry->busy = false;

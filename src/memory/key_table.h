@@ -73,9 +73,15 @@ struct BindSpec {
   Qpn qpn;
 };
 
+class KeyPublisher;
+
 class KeyTable {
  public:
   explicit KeyTable(base::Random& random, std::uint32_t max_keys = 1U << 20);
+
+  /// Before the first key. The publisher outlives the table's last mutation.
+  void set_publisher(KeyPublisher* publisher) { publisher_ = publisher; }
+  const base::Permutation24& hidden() const { return hidden_; }
 
   Result<RegionKeys> register_region(const RegionSpec& spec);
   /// Returns when no access through its keys is under way any more; so do the other revocations.
@@ -173,10 +179,12 @@ class KeyTable {
   /// Claims a one-shot key for this use, or finds that it did so before.
   static bool claim(Entry& entry, std::uint64_t use);
   /// The one way to change an entry's state: whoever remembers something about it finds out.
-  static void set_control(Entry& entry, std::uint32_t control, std::memory_order order) {
-    entry.control.store(control, order);
-    entry.version.fetch_add(1, std::memory_order_release);
-  }
+  void set_control(std::uint32_t slot, Entry& entry, std::uint32_t control,
+                   std::memory_order order);
+  /// Waits until nobody works under the entry, which is dead.
+  void drain(std::uint32_t slot, const Entry& entry);
+  /// A slot that others can be shown; nullptr when there is none.
+  Entry* acquire(std::uint32_t* slot);
   static AccessError why_not_live(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit);
   RemoteKey remote_key(std::uint32_t slot, std::uint32_t tag) const {
     return RemoteKey(hidden_.forward(slot) << 8 | tag);
@@ -187,7 +195,19 @@ class KeyTable {
   const base::Permutation24 hidden_;
   base::SlotTable<Entry> slots_;
   base::Lock lock_;
+  KeyPublisher* publisher_ = nullptr;
   std::atomic<std::uint32_t> regions_{0}, windows_{0};
+};
+
+/// Shows the entries to other processes, and knows what those are working on. Called with the
+/// table's lock held, or by the one who made the entry busy; drain() without the lock.
+class KeyPublisher {
+ public:
+  virtual ~KeyPublisher() = default;
+  /// Room for this slot; false when there is no memory.
+  virtual bool prepare(std::uint32_t slot) = 0;
+  virtual void show(std::uint32_t slot, const KeyTable::Entry& entry) = 0;
+  virtual void drain(std::uint32_t slot) = 0;
 };
 
 // Whether [address, address + length) lies in [base, base + size), without overflow.

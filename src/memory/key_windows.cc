@@ -49,15 +49,17 @@ void KeyTable::unbind_locked(Entry& window) {
 Result<RemoteKey> KeyTable::allocate_window(PdId pd, WindowType type) {
   const std::lock_guard guard(lock_);
   std::uint32_t slot = 0;
-  Entry* entry = slots_.acquire(&slot);
+  Entry* entry = acquire(&slot);
   if (entry == nullptr) {
-    return fail(Errc::kOutOfMemory, fmt::format("all {} keys are in use", slots_.capacity()));
+    return fail(
+        Errc::kOutOfMemory,
+        fmt::format("all {} keys are in use, or no memory is left for one", slots_.capacity()));
   }
   const std::uint32_t tag = next_tag(entry->control.load(std::memory_order_relaxed));
   entry->pd = pd;
   entry->type = type;
   entry->region = kNoSlot;
-  set_control(*entry, tag | kTaken | kWindow, std::memory_order_release);
+  set_control(slot, *entry, tag | kTaken | kWindow, std::memory_order_release);
   windows_.fetch_add(1, std::memory_order_relaxed);
   return remote_key(slot, tag);
 }
@@ -70,7 +72,8 @@ Result<void> KeyTable::deallocate_window(RemoteKey rkey) {
     if (!window) return tl::unexpected(window.error());
     entry = *window;
     entry->busy = true;
-    set_control(*entry, rkey.value & kTagMask, std::memory_order_relaxed);  // ordered by drain()
+    // ordered by drain()
+    set_control(slot_of(rkey), *entry, rkey.value & kTagMask, std::memory_order_relaxed);
     windows_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot_of(rkey), *entry);
@@ -126,10 +129,11 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
   Entry& window = *binding.window;
   const bool type2 = window.type == WindowType::kType2;
   const std::uint32_t tag = type2 ? spec.new_tag : next_tag(binding.old_control);
-  set_control(window, tag | kTaken | kWindow, std::memory_order_relaxed);  // ordered by drain()
+  const std::uint32_t slot = binding.window_slot;
+  set_control(slot, window, tag | kTaken | kWindow, std::memory_order_relaxed);  // drain() orders
   // The old key dies first: nobody is inside the old range when the new one is written. A window
   // that protected nothing was drained when it stopped to, and binds without the kernel.
-  if ((binding.old_control & kRemoteLive) != 0) Flight::drain(&window);
+  if ((binding.old_control & kRemoteLive) != 0) drain(slot, window);
   const std::lock_guard guard(lock_);
   unbind_locked(window);
   window.busy = false;
@@ -142,7 +146,7 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
     window.access = spec.access;
     window.qpn = type2 ? spec.qpn : kAnyQueuePair;
     window.claim.store(kUnclaimed, std::memory_order_relaxed);
-    set_control(window, tag | kTaken | kWindow | kRemoteLive, std::memory_order_release);
+    set_control(slot, window, tag | kTaken | kWindow | kRemoteLive, std::memory_order_release);
   }
   return remote_key(binding.window_slot, tag);
 }

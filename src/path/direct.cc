@@ -10,8 +10,9 @@
 #include "memory/grant.h"
 #include "network/flow.h"
 #include "path/direct_copy.h"
+#include "path/initiator.h"
+#include "path/neighbours.h"
 #include "transport/message.h"
-#include "transport/timing.h"
 #include "transport/ud.h"
 #include "wire/icrc.h"
 #include "wire/immediate.h"
@@ -27,24 +28,16 @@ using queue::QueuePair;
 using queue::SendWqe;
 using transport::ReceiveOutcome;
 
-constexpr std::uint8_t kRetryForEver = 7;
-/// How often a peer that is not ready is looked at again.
-constexpr Nanoseconds kPeerRecheck_ns = 1'000'000;
+/// How often a neighbour that has not answered yet, or whose ring is full, is tried again.
+constexpr Nanoseconds kNeighbourRecheck_ns = 20'000;
 
 /// Up to here a write is executed before it would be put into the send queue.
 constexpr std::uint32_t kAtOnceBytes = 64 * 1024;
 
-/// What became of the front element.
-enum class Step : std::uint8_t {
-  kNext,  ///< completed
-  kMore,  ///< a part of it is done, the budget ended
-  kWait,  ///< nothing can be done before a time that the scheduler knows
-};
-
-class DirectPath final : public queue::Path {
+class DirectPath final : public Initiator {
  public:
-  DirectPath(const QueuePair& qp, Directory& directory)
-      : directory_(directory), reliable_(qp.service == Service::kReliableConnection) {}
+  DirectPath(const QueuePair& qp, Directory& directory, Neighbours* neighbours)
+      : Initiator(qp), directory_(directory), neighbours_(neighbours) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
     if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
@@ -103,13 +96,8 @@ class DirectPath final : public queue::Path {
     return true;
   }
 
-  void start_sending(QueuePair& qp) override { retries_rnr_ = qp.attributes.rnr_retry; }
-
   void stop(QueuePair& qp) override {
-    offset_ = 0;
-    started_ = false;
-    waiting_since_ = 0;
-    not_before_ = 0;
+    forget_progress();
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
     transport::return_receive(qp, std::exchange(receive_, nullptr));
   }
@@ -118,10 +106,7 @@ class DirectPath final : public queue::Path {
   // ---- the front element -------------------------------------------------------------------
 
   Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-    if (not_before_ != 0) [[unlikely]] {
-      if (qp.shared->scheduler->now() < not_before_) return wait_until(qp, not_before_);
-      not_before_ = 0;
-    }
+    if (pauses(qp)) return Step::kWait;
     switch (wqe.op) {
       case SendOp::kWrite:
         return write(qp, wqe, budget);
@@ -148,36 +133,6 @@ class DirectPath final : public queue::Path {
     return Step::kNext;
   }
 
-  Step done(QueuePair& qp, const SendWqe& wqe) {
-    offset_ = 0;
-    started_ = false;
-    waiting_since_ = 0;
-    retries_rnr_ = qp.attributes.rnr_retry;
-    complete_front(qp, CompletionStatus::kSuccess, wqe.length);
-    return Step::kNext;
-  }
-
-  /// The element fails. A reliable queue pair dies of it, an unreliable one stops sending.
-  Step fail(QueuePair& qp, CompletionStatus status) {
-    offset_ = 0;
-    started_ = false;
-    complete_front(qp, status, 0);
-    QpState expected = QpState::kReadyToSend;
-    if (!reliable_ && qp.state.compare_exchange_strong(expected, QpState::kSendQueueError,
-                                                       std::memory_order_acq_rel)) {
-      qp.shared->scheduler->run_soon(qp);
-    } else {
-      fail_queue_pair(qp);
-    }
-    return Step::kNext;
-  }
-
-  /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
-  Step unheard(QueuePair& qp, SendWqe& wqe) {
-    const CompletionStatus status = check_gather(qp, wqe);
-    return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
-  }
-
   /// The request breaks a rule of the peer's: on the wire a NAK would kill both queue pairs, while
   /// an unreliable peer would drop the message and say nothing.
   Step refuse(QueuePair& qp, SendWqe& wqe, QueuePair& peer, CompletionStatus status) {
@@ -196,12 +151,6 @@ class DirectPath final : public queue::Path {
     return fail(qp, status);
   }
 
-  Step wait_until(QueuePair& qp, Nanoseconds when) {
-    not_before_ = when;
-    qp.shared->scheduler->run_at(qp, when);
-    return Step::kWait;
-  }
-
   // ---- the peer ----------------------------------------------------------------------------
 
   /// The connected peer, published under kPeer and able to receive; nullptr if it is not there.
@@ -218,7 +167,7 @@ class DirectPath final : public queue::Path {
 
   [[gnu::noinline]] QueuePair* look_up_peer(QueuePair& qp) {
     peer_ = nullptr;
-    peer_table_ = directory_.find(qp.attributes.remote_gid);
+    peer_table_ = directory_.find(qp.attributes.remote_gid, qp.attributes.remote_qpn);
     if (peer_table_ == nullptr) return nullptr;
     QueuePair* peer = peer_table_->find(qp.attributes.remote_qpn);
     if (peer == nullptr) return nullptr;
@@ -234,28 +183,10 @@ class DirectPath final : public queue::Path {
     return peer;
   }
 
-  /// No peer: a reliable queue pair tries until its retries would have run out on the wire.
-  Step no_peer(QueuePair& qp, SendWqe& wqe) {
-    if (!reliable_) return unheard(qp, wqe);
-    const Nanoseconds now = qp.shared->scheduler->now();
-    if (waiting_since_ == 0) waiting_since_ = now;
-    const Nanoseconds timeout = transport::ack_timeout_ns(qp.attributes.timeout);
-    if (timeout != kNever) {
-      const Nanoseconds patience = timeout * (qp.attributes.retry_count + 1u);
-      if (now - waiting_since_ >= patience) return fail(qp, CompletionStatus::kRetryExceeded);
-    }
-    return wait_until(qp, now + std::min(timeout, kPeerRecheck_ns));
-  }
-
-  Step not_ready(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
-    if (!reliable_) {
-      peer.count(obs::Counter::kDroppedMessages);
-      return unheard(qp, wqe);
-    }
-    if (retries_rnr_ == 0) return fail(qp, CompletionStatus::kRnrRetryExceeded);
-    if (qp.attributes.rnr_retry != kRetryForEver) --retries_rnr_;
-    const Nanoseconds pause = transport::rnr_timer_ns(peer.attributes.min_rnr_timer);
-    return wait_until(qp, qp.shared->scheduler->now() + pause);
+  Step receiver_not_ready(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
+    if (reliable_) return not_ready(qp, peer.attributes.min_rnr_timer);
+    peer.count(obs::Counter::kDroppedMessages);
+    return unheard(qp, wqe);
   }
 
   /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
@@ -339,7 +270,7 @@ class DirectPath final : public queue::Path {
     const std::lock_guard guard(peer.recv_lock);
     if (!peer.can_receive()) return no_peer(qp, wqe);
     queue::ReceiveWqe* receive = transport::take_receive(peer);
-    if (receive == nullptr) return not_ready(qp, wqe, peer);
+    if (receive == nullptr) return receiver_not_ready(qp, wqe, peer);
     ReceiveOutcome outcome;
     outcome.op = CompletionOp::kReceiveWriteImmediate;
     outcome.byte_count = wqe.length;
@@ -408,7 +339,7 @@ class DirectPath final : public queue::Path {
     if (inbound == nullptr) {
       if (offset_ != 0) return no_peer(qp, wqe);  // the peer began anew in the middle
       inbound = transport::take_receive(*peer);
-      if (inbound == nullptr) return not_ready(qp, wqe, *peer);
+      if (inbound == nullptr) return receiver_not_ready(qp, wqe, *peer);
     }
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     const Delivery delivery = copy_message(qp, wqe, *peer, *inbound, offset_, n, 0);
@@ -452,7 +383,11 @@ class DirectPath final : public queue::Path {
         status != CompletionStatus::kSuccess) {
       return fail(qp, status);
     }
-    const auto table = directory_.find(wqe.datagram.destination.gid);
+    const auto table = directory_.find(wqe.datagram.destination.gid, wqe.datagram.qpn);
+    if (table == nullptr && neighbours_ != nullptr) {
+      if (neighbours_->send_datagram(qp, wqe)) return done(qp, wqe);
+      return wait_until(qp, qp.shared->scheduler->now() + kNeighbourRecheck_ns);
+    }
     QueuePair* peer = table != nullptr ? table->find(wqe.datagram.qpn) : nullptr;
     if (peer == nullptr || peer->service != Service::kUnreliableDatagram) return done(qp, wqe);
     const std::lock_guard guard(peer->recv_lock);
@@ -517,24 +452,8 @@ class DirectPath final : public queue::Path {
     return status;
   }
 
-  // ---- time --------------------------------------------------------------------------------
-
-  Step delay(QueuePair& qp, SendWqe& wqe) {
-    if (!started_ && wqe.delay_ns > 0) {
-      started_ = true;
-      return wait_until(qp, qp.shared->scheduler->now() + wqe.delay_ns);
-    }
-    return done(qp, wqe);
-  }
-
-  void tell_drained(QueuePair& qp) {
-    if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained && !told_drained_) {
-      told_drained_ = true;
-      qp.shared->events->on_event(qp, queue::QpEvent::kSendQueueDrained);
-    }
-  }
-
   Directory& directory_;
+  Neighbours* neighbours_;                      ///< null: this process is alone
   std::shared_ptr<QueuePairTable> peer_table_;  ///< keeps the peer's memory
   QueuePair* peer_ = nullptr;
   std::uint32_t peer_epoch_ = 0;
@@ -542,20 +461,14 @@ class DirectPath final : public queue::Path {
   // rights change only together with its epoch.
   memory::Grant<LocalKey> source_;
   memory::Grant<RemoteKey> target_;
-  std::uint32_t offset_ = 0;  ///< bytes of the front element that are done
-  std::uint8_t retries_rnr_ = 0;
-  const bool reliable_;
-  bool started_ = false;  ///< the front element has its name, or its delay runs
-  bool told_drained_ = false;
-  Nanoseconds waiting_since_ = 0;         ///< for a peer that is not there
-  Nanoseconds not_before_ = 0;            ///< RNR pause, delay, or the next look for the peer
   queue::ReceiveWqe* receive_ = nullptr;  ///< of a message that the peer is sending; recv_lock
 };
 
 }  // namespace
 
-std::unique_ptr<queue::Path> make_direct_path(QueuePair& qp, Directory& directory) {
-  return std::unique_ptr<queue::Path>(new (std::nothrow) DirectPath(qp, directory));
+std::unique_ptr<queue::Path> make_direct_path(QueuePair& qp, Directory& directory,
+                                              Neighbours* neighbours) {
+  return std::unique_ptr<queue::Path>(new (std::nothrow) DirectPath(qp, directory, neighbours));
 }
 
 }  // namespace weft::path

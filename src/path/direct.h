@@ -10,7 +10,10 @@
 
 namespace weft::path {
 
-/// nullptr: no memory.
-std::unique_ptr<queue::Path> make_direct_path(queue::QueuePair& qp, Directory& directory);
+class Neighbours;
+
+/// nullptr: no memory. Datagrams for other processes go through `neighbours`, if there are any.
+std::unique_ptr<queue::Path> make_direct_path(queue::QueuePair& qp, Directory& directory,
+                                              Neighbours* neighbours);
 
 }  // namespace weft::path

@@ -16,10 +16,10 @@ void Directory::remove(const QueuePairTable* table) {
   std::erase_if(rows_, [table](const Row& row) { return row.table.get() == table; });
 }
 
-std::shared_ptr<QueuePairTable> Directory::find(const Gid& gid) {
+std::shared_ptr<QueuePairTable> Directory::find(const Gid& gid, Qpn qpn) {
   const std::lock_guard guard(lock_);
-  const auto row =
-      std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.gid == gid; });
+  const auto row = std::find_if(rows_.begin(), rows_.end(),
+                                [&](const Row& r) { return r.gid == gid && r.table->owns(qpn); });
   return row == rows_.end() ? nullptr : row->table;
 }
 

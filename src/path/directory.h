@@ -21,14 +21,16 @@ class QueuePairTable {
   /// The queue pair, published under Hold::kPeer for the calling thread, or nullptr. The caller
   /// clears the word when it is done.
   virtual queue::QueuePair* find(Qpn qpn) = 0;
+  /// The number is one of this controller's: several may have the same address.
+  virtual bool owns(Qpn) const { return true; }
 };
 
 class Directory {
  public:
   void add(const Gid& gid, std::shared_ptr<QueuePairTable> table);
   void remove(const QueuePairTable* table);
-  /// nullptr: no controller of this process has that address.
-  std::shared_ptr<QueuePairTable> find(const Gid& gid);
+  /// nullptr: no controller of this process has that address and number.
+  std::shared_ptr<QueuePairTable> find(const Gid& gid, Qpn qpn);
 
  private:
   struct Row {

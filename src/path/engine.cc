@@ -49,6 +49,10 @@ class Engine::PortReceiver final : public port::Receiver {
     now_ = engine_.now();
     const std::size_t n = port_.receive(*this, kFramesPerPoll);
     transmit_touched();
+    if (const Nanoseconds due = port_.next_deadline(); due != kNever) {
+      const std::lock_guard engine_guard(engine_.lock_);
+      engine_.wake(due);  // nobody may be polling when the port has something to hand up
+    }
     return n > 0;
   }
 
@@ -131,6 +135,14 @@ std::vector<int> Engine::wait_fds() const {
     if (const int fd = receiver->port().wait_fd(); fd >= 0) fds.push_back(fd);
   }
   return fds;
+}
+
+Nanoseconds Engine::next_deadline() const {
+  Nanoseconds earliest = earliest_.load(std::memory_order_acquire);
+  for (const auto& receiver : receivers_) {
+    earliest = std::min(earliest, receiver->port().next_deadline());
+  }
+  return earliest;
 }
 
 void Engine::wake(Nanoseconds deadline) {
@@ -274,6 +286,7 @@ bool Engine::poll_ports() {
 
 bool Engine::progress() {
   bool did = poll_ports();
+  if (source_ != nullptr && source_->active()) did |= source_->poll();
   did |= fire_timers();
   if (has_runnable()) did |= run_some(false);
   return did;

@@ -27,6 +27,21 @@ class Clock {
   virtual Nanoseconds now() = 0;
 };
 
+/// Something else that brings work, beside the ports: the processes of this host.
+class Source {
+ public:
+  virtual ~Source() = default;
+  /// Does a bounded amount of what there is to do; true if something was done.
+  virtual bool poll() = 0;
+  /// True when poll() would find something. Asked before the helper sleeps.
+  virtual bool has_work() = 0;
+  /// False: poll() has nothing to look at. A few instructions.
+  virtual bool active() const = 0;
+  /// When this fd is readable, serve() must be called, whether the program polls or not.
+  virtual int wait_fd() const = 0;
+  virtual void serve() = 0;
+};
+
 class Engine final : public queue::Scheduler {
  public:
   Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters);
@@ -34,6 +49,9 @@ class Engine final : public queue::Scheduler {
 
   /// Before the first queue pair; the engine does not own the port.
   void add_port(port::Port& port);
+  /// The same; one at most.
+  void set_source(Source& source) { source_ = &source; }
+  Source* source() const { return source_; }
 
   // Scheduler
   Nanoseconds now() override { return clock_.now(); }
@@ -47,6 +65,7 @@ class Engine final : public queue::Scheduler {
   /// A few instructions: this is what an empty poll costs.
   bool idle() const {
     return runnable_.load(std::memory_order_acquire) == 0 && receivers_.empty() &&
+           (source_ == nullptr || !source_->active()) &&
            earliest_.load(std::memory_order_relaxed) == kNever;
   }
 
@@ -58,7 +77,7 @@ class Engine final : public queue::Scheduler {
   void flush_failed();
 
   /// When progress() must be called next although nothing arrives; kNever if not at all.
-  Nanoseconds next_deadline() const { return earliest_.load(std::memory_order_acquire); }
+  Nanoseconds next_deadline() const;
   bool has_runnable() const { return runnable_.load(std::memory_order_acquire) != 0; }
   /// Counts calls of progress() by the program, so that a helper sees whether it polls.
   std::uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
@@ -111,6 +130,7 @@ class Engine final : public queue::Scheduler {
   std::atomic<Nanoseconds> earliest_{kNever};
   std::atomic<std::uint64_t> polls_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;
+  Source* source_ = nullptr;
 };
 
 }  // namespace weft::path

@@ -39,6 +39,7 @@ bool has_address(const ifaddrs& entry, const Gid& address) {
 
 /// 0 when the kernel does not say.
 std::size_t link_bytes_of(const char* name) {
+  const host::ForkHold hold;
   const Socket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);

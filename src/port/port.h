@@ -58,6 +58,11 @@ class Port {
   virtual std::size_t receive(Receiver& receiver, std::size_t max) = 0;
   /// Readable when receive() would find something; -1 when there is nothing to wait on.
   virtual int wait_fd() const { return -1; }
+  /// When receive() has something to hand up although nothing arrives; kNever: it has not. Changes
+  /// only in receive(); any thread may ask.
+  virtual Nanoseconds next_deadline() const { return kNever; }
+  /// The flow as the frame's headers will tell it: a port may have its own source ports.
+  virtual network::Flow flow_on_wire(const network::Flow& flow) { return flow; }
 };
 
 }  // namespace weft::port

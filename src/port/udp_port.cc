@@ -23,6 +23,8 @@ constexpr std::size_t kSendBatch = 16;
 constexpr std::size_t kReceiveBatch = 32;
 constexpr std::size_t kMaxPad = 3;
 constexpr std::size_t kMaxFrameBytes = wire::kMaxHeaderBytes + bytes(Mtu::k4096) + wire::kIcrcSize;
+/// 0 means the same, not beyond this link, but the kernel refuses it.
+constexpr std::uint8_t kLeastHopLimit = 1;
 /// Traffic class and hop limit, an int each at most.
 constexpr std::size_t kControlBytes = 2 * CMSG_SPACE(sizeof(int));
 
@@ -63,8 +65,8 @@ void put_quality(msghdr& header, OutMessage& message, const network::Flow& flow)
   const bool ipv4 = flow.is_ipv4();
   const int level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
   put_control(header, at, level, ipv4 ? IP_TOS : IPV6_TCLASS, flow.traffic_class);
-  // 0 means the same as 1, not beyond this link, but the kernel refuses it.
-  put_control(header, at, level, ipv4 ? IP_TTL : IPV6_HOPLIMIT, std::max<int>(flow.hop_limit, 1));
+  put_control(header, at, level, ipv4 ? IP_TTL : IPV6_HOPLIMIT,
+              std::max(flow.hop_limit, kLeastHopLimit));
 }
 
 /// `flow` has the addresses and ports that the datagram will really have. Returns false when
@@ -255,6 +257,14 @@ SendOutcome UdpPort::send(std::span<const Outgoing> frames) {
     if (outcome.status != SendStatus::kTaken) return {outcome.status, taken};
   }
   return {SendStatus::kTaken, taken};
+}
+
+network::Flow UdpPort::flow_on_wire(const network::Flow& flow) {
+  network::Flow out = flow;
+  out.source = address_;
+  out.source_port = send_socket(flow).port;
+  out.hop_limit = std::max(flow.hop_limit, kLeastHopLimit);
+  return out;
 }
 
 /// The first frames, as many as go through one socket in one call.

@@ -36,6 +36,7 @@ class UdpPort final : public Port {
   /// keep it.
   std::size_t receive(Receiver& receiver, std::size_t max) override;
   int wait_fd() const override { return receive_socket_.fd(); }
+  network::Flow flow_on_wire(const network::Flow& flow) override;
 
  private:
   struct ReceiveBatch;

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <netinet/udp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -70,6 +69,7 @@ tl::unexpected<Error> socket_error(const Gid& address, const std::string& step, 
 
 Result<Socket> make_socket(const Gid& address) {
   const bool ipv4 = address.is_ipv4();
+  const host::ForkHold hold;
   Socket socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return socket_error(address, "making a socket", errno);
   const bool done = ipv4 ? set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
@@ -94,10 +94,6 @@ bool drop_everything(const Socket& socket) {
 }
 
 }  // namespace
-
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
 
 SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interface) {
   SocketAddress out;

@@ -1,7 +1,8 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
 // to ports of the range that RoCE senders use. IPv4 sockets stay unconnected and never fragment, so
-// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor; the
-// functions are stateless, any thread.
+// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor, which
+// a forked child does not keep: its parent's address would be taken for as long as the child lives.
+// The functions are stateless, any thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -9,8 +10,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
+#include "host/fd.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -19,18 +20,13 @@ namespace weft::port {
 class Socket {
  public:
   Socket() = default;
+  /// Inside the ForkHold in which it was opened.
   explicit Socket(int fd) : fd_(fd) {}
-  ~Socket();
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
 
  private:
-  int fd_ = -1;
+  host::Fd fd_;
 };
 
 /// Address and UDP port in the kernel's form. Which of the two it is, `size` and the family tell.

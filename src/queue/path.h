@@ -54,6 +54,8 @@ class Path {
 
   /// True if frames that arrive at a port may be for this path.
   virtual bool takes_frames() const { return false; }
+  /// True if the peer is in another process of this host (path/neighbour_path.h).
+  virtual bool crosses_processes() const { return false; }
 };
 
 /// Runs queue pairs later: their unfinished work, their time-outs. Implemented by the progress

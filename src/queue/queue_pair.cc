@@ -197,11 +197,31 @@ void complete_front(QueuePair& qp, CompletionStatus status, std::uint32_t byte_c
   }
 }
 
+void show(QueuePair& qp) {
+  host::PublicQueuePair* shown = qp.shown;
+  if (shown == nullptr) return;
+  const std::uint64_t epoch = qp.epoch.load(std::memory_order_acquire);
+  if (!qp.can_receive()) {
+    // Whoever waits for neighbours to leave goes on with a drain, which orders this.
+    shown->word.store(epoch << 1, std::memory_order_release);
+    return;
+  }
+  shown->remote_gid = std::hash<Gid>()(qp.attributes.remote_gid);
+  shown->remote_qpn = qp.attributes.remote_qpn.value;
+  shown->pd = qp.pd.value;
+  shown->access =
+      static_cast<std::uint32_t>(qp.shared->serves_rdma ? qp.attributes.access : Access::kNone);
+  shown->service = static_cast<std::uint8_t>(qp.service);
+  // release pairs with the acquire of the initiator that looks the queue pair up.
+  shown->word.store(epoch << 1 | 1, std::memory_order_release);
+}
+
 void fail_queue_pair(QueuePair& qp) {
   QpState now = qp.state.load(std::memory_order_relaxed);
   while (now != QpState::kError && now != QpState::kReset) {
     if (qp.state.compare_exchange_weak(now, QpState::kError, std::memory_order_acq_rel)) {
       qp.epoch.fetch_add(1, std::memory_order_acq_rel);
+      show(qp);
       qp.shared->scheduler->run_soon(qp);
       return;
     }

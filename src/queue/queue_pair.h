@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/lock.h"
+#include "host/public_tables.h"
 #include "memory/key_table.h"
 #include "obs/counters.h"
 #include "queue/completion_queue.h"
@@ -68,7 +69,8 @@ class QueuePair {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   ReceiveQueue* shared_receive = nullptr;
-  void* owner = nullptr;  ///< the verbs object, for events
+  void* owner = nullptr;                   ///< the verbs object, for events
+  host::PublicQueuePair* shown = nullptr;  ///< what neighbours on the host see of it
 
   base::Lock send_lock;
   base::Lock recv_lock;
@@ -108,6 +110,9 @@ class QueuePair {
 /// Puts the request behind the send queue's last element. Refuses, with the argument's name, what
 /// the service or the limits do not allow. The caller holds send_lock.
 Result<void> enqueue_send(QueuePair& qp, const SendRequest& request);
+
+/// Lets neighbours see the present state. Both locks held, or the state is an error or reset.
+void show(QueuePair& qp);
 
 /// Completes the oldest element: one completion if it was signaled or failed. Holds send_lock.
 void complete_front(QueuePair& qp, CompletionStatus status, std::uint32_t byte_count);

@@ -12,7 +12,8 @@
 namespace weft::queue {
 namespace {
 constexpr std::size_t kAlignment = alignof(std::max_align_t);
-}
+constexpr std::uint32_t kFirstElements = 2;
+}  // namespace
 
 void ReceiveQueue::configure(std::uint32_t max_wr, std::uint32_t max_sge) {
   clear();
@@ -22,26 +23,41 @@ void ReceiveQueue::configure(std::uint32_t max_wr, std::uint32_t max_sge) {
   stride_ = static_cast<std::uint32_t>((size + kAlignment - 1) & ~(kAlignment - 1));
 }
 
-bool ReceiveQueue::allocate() {
-  block_ = static_cast<std::byte*>(::operator new(block_bytes(), std::nothrow));
-  if (block_ == nullptr) return false;
-  posted_ = reinterpret_cast<std::uint32_t*>(block_ + std::size_t{capacity_} * stride_);
-  free_ = posted_ + capacity_;
-  for (std::uint32_t i = 0; i < capacity_; ++i) free_[i] = capacity_ - 1 - i;
-  free_count_ = capacity_;
+bool ReceiveQueue::grow() {
+  const std::uint32_t size = std::min(capacity_, size_ == 0 ? kFirstElements : 2 * size_);
+  const std::size_t bytes = std::size_t{size} * (stride_ + 2 * sizeof(std::uint32_t));
+  auto* memory = static_cast<std::byte*>(::operator new(sizeof(Block) + bytes, std::nothrow));
+  if (memory == nullptr) return false;
+  new (memory) Block{block_};
+  std::byte* block = memory + sizeof(Block);
+  auto* posted = reinterpret_cast<std::uint32_t*>(block + std::size_t{size} * stride_);
+  std::uint32_t* free = posted + size;
+  if (block_ != nullptr) std::memcpy(block, block_, std::size_t{size_} * stride_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < count; ++i) posted[i] = posted_[(first_ + i) % size_];
+  for (std::uint32_t i = 0; i < free_count_; ++i) free[i] = free_[i];
+  for (std::uint32_t i = size; i-- > size_;) free[free_count_++] = i;
+  block_ = block;
+  posted_ = posted;
+  free_ = free;
+  first_ = 0;
+  size_ = size;
   return true;
 }
 
 void ReceiveQueue::clear() {
   const std::lock_guard guard(lock_);
-  ::operator delete(block_);
-  block_ = nullptr;
-  first_ = free_count_ = 0;
+  while (block_ != nullptr) {
+    std::byte* memory = block_ - sizeof(Block);
+    block_ = reinterpret_cast<Block*>(memory)->before;
+    ::operator delete(memory);
+  }
+  size_ = first_ = free_count_ = 0;
   count_.store(0, std::memory_order_relaxed);
 }
 
 std::size_t ReceiveQueue::block_bytes() const {
-  return std::size_t{capacity_} * (stride_ + 2 * sizeof(std::uint32_t));
+  return std::size_t{size_} * (stride_ + 2 * sizeof(std::uint32_t));
 }
 
 ReceiveWqe* ReceiveQueue::slot(std::uint32_t index) const {
@@ -55,12 +71,12 @@ Result<void> ReceiveQueue::post(const ReceiveRequest& request) {
                             request.sges.size(), max_sge_));
   }
   const std::lock_guard guard(lock_);
-  if (block_ == nullptr && capacity_ > 0 && !allocate()) {
-    return fail(Errc::kOutOfMemory, "no memory for the receive ring");
-  }
-  if (free_count_ == 0) {
-    return fail(Errc::kQueueFull,
-                fmt::format("receive queue full: all {} elements are in use", capacity_));
+  if (free_count_ == 0) [[unlikely]] {
+    if (size_ == capacity_) {
+      return fail(Errc::kQueueFull,
+                  fmt::format("receive queue full: all {} elements are in use", capacity_));
+    }
+    if (!grow()) return fail(Errc::kOutOfMemory, "no memory for the receive ring");
   }
   const std::uint32_t index = free_[--free_count_];
   ReceiveWqe* wqe = slot(index);
@@ -70,7 +86,7 @@ Result<void> ReceiveQueue::post(const ReceiveRequest& request) {
   std::copy(request.sges.begin(), request.sges.end(), reinterpret_cast<Sge*>(wqe + 1));
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   std::uint32_t last = first_ + count;
-  if (last >= capacity_) last -= capacity_;
+  if (last >= size_) last -= size_;
   posted_[last] = index;
   count_.store(count + 1, std::memory_order_relaxed);
   return {};
@@ -81,14 +97,14 @@ ReceiveWqe* ReceiveQueue::take() {
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   if (count == 0) return nullptr;
   ReceiveWqe* wqe = slot(posted_[first_]);
-  first_ = first_ + 1 == capacity_ ? 0 : first_ + 1;
+  first_ = first_ + 1 == size_ ? 0 : first_ + 1;
   count_.store(count - 1, std::memory_order_relaxed);
   return wqe;
 }
 
 void ReceiveQueue::release(ReceiveWqe* wqe) {
   const std::lock_guard guard(lock_);
-  WEFT_ASSERT(free_count_ < capacity_);
+  WEFT_ASSERT(free_count_ < size_);
   free_[free_count_++] = wqe->index;
 }
 

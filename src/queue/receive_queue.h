@@ -1,7 +1,8 @@
 // Posted receive buffers in order of posting; serves one queue pair or, as a shared receive queue,
 // many. A buffer that was taken stays with its taker, who gives the element back by release(), in
-// any order. The elements take no memory until the first post. Guarded by its own lock, which is
-// the innermost but for the completion queue's.
+// any order. The elements take no memory until the first post, and then as much as the most buffers
+// that were posted need; one that was taken stays valid when there come to be more. Guarded by its
+// own lock, which is the innermost but for the completion queue's.
 #pragma once
 
 #include <atomic>
@@ -52,7 +53,12 @@ class ReceiveQueue {
   std::size_t ring_bytes() const { return block_ == nullptr ? 0 : block_bytes(); }
 
  private:
-  bool allocate();
+  /// In front of a block: the smaller one that it replaced.
+  struct alignas(std::max_align_t) Block {
+    std::byte* before;
+  };
+
+  bool grow();
   std::size_t block_bytes() const;
   ReceiveWqe* slot(std::uint32_t index) const;
 
@@ -61,6 +67,7 @@ class ReceiveQueue {
   std::byte* block_ = nullptr;
   std::uint32_t* posted_ = nullptr;
   std::uint32_t* free_ = nullptr;
+  std::uint32_t size_ = 0;  ///< elements that there are
   std::uint32_t capacity_ = 0, max_sge_ = 0, stride_ = 0;
   std::uint32_t first_ = 0, free_count_ = 0;
   std::atomic<std::uint32_t> count_{0};

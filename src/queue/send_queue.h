@@ -1,5 +1,7 @@
 // The send work queue: a ring of work queue elements in posting order. The ring takes no memory
-// until the first post. Guarded by the queue pair's send_lock; lives inside the queue pair.
+// until the first post, and then as much as the most elements that were outstanding need. Inline
+// bytes that a port still reads stay where they are until release(), also when the ring grows.
+// Guarded by the queue pair's send_lock; lives inside the queue pair.
 //
 //   head            cursor (the path's)        tail
 //    |  executed, not  |   not yet executed     |
@@ -71,8 +73,8 @@ class SendQueue {
   /// The element behind the last one, to be filled and then committed; nullptr when the queue is
   /// full or there is no memory for the ring.
   SendWqe* reserve() {
-    if (tail_ - head_ >= capacity_) return nullptr;
-    if (ring_ == nullptr && !allocate()) return nullptr;
+    if (tail_ - head_ >= size_ && !grow()) [[unlikely]]
+      return nullptr;
     return slot(tail_);
   }
   void commit() { ++tail_; }
@@ -97,13 +99,19 @@ class SendQueue {
   std::size_t ring_bytes() const;
 
  private:
-  bool allocate();
+  /// In front of the elements: the smaller ring that this one replaced.
+  struct alignas(std::max_align_t) Block {
+    std::byte* before;
+  };
+
+  bool grow();
   SendWqe* slot(std::uint32_t index) {
     return reinterpret_cast<SendWqe*>(ring_ + std::size_t{index & mask_} * stride_);
   }
 
   std::byte* ring_ = nullptr;
   std::uint32_t head_ = 0, tail_ = 0;
+  std::uint32_t size_ = 0;  ///< elements that may be outstanding in the ring as it is
   std::uint32_t capacity_ = 0, mask_ = 0, stride_ = 0;
   std::uint16_t max_sge_ = 0, max_inline_ = 0;
 };

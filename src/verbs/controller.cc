@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "memory/flight.h"
+#include "obs/log.h"
 #include "path/direct.h"
 #include "path/framed.h"
 #include "transport/frame.h"
@@ -19,9 +20,6 @@
 
 namespace weft::verbs {
 namespace {
-
-/// QP0 and QP1 are for management, the last number is for multicast.
-constexpr bool is_reserved(std::uint32_t qpn) { return qpn <= 1 || qpn == kMask24; }
 
 Result<void> check_setup(const ControllerSetup& setup) {
   const bool adapter = setup.kind == NodeKind::kIoAdapter;
@@ -79,6 +77,11 @@ AsyncEventKind kind_of(queue::QpEvent event) {
 /// What the handles share: its end closes the controller.
 struct Controller::Life {
   ~Life() {
+    if (controller->inherited()) {
+      static auto& kept = *new std::vector<std::shared_ptr<Controller>>;
+      kept.push_back(std::move(controller));
+      return;
+    }
     controller->environment_.directory->remove(controller.get());
     if (controller->on_close_) controller->on_close_();
   }
@@ -89,6 +92,9 @@ Result<std::shared_ptr<Controller>> Controller::create(const Environment& enviro
                                                        ControllerSetup setup) {
   if (auto ok = check_setup(setup); !ok) return tl::unexpected(ok.error());
   std::shared_ptr<Controller> controller(new Controller(environment, std::move(setup)));
+  if (environment.has_neighbours && controller->path_policy_ == PathPolicy::kAutomatic) {
+    controller->join_neighbours();
+  }
   for (const PortSetup& port : controller->ports_) {
     // One that insists on frames is not to be found by those who would rather copy.
     if (port.wire == nullptr || controller->path_policy_ == PathPolicy::kAutomatic) {
@@ -107,9 +113,8 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
       path_policy_(setup.path),
       ports_(std::move(setup.ports)),
       keys_(*environment.random),
-      qpn_order_(*environment.random),
-      // A few slots more than queue pairs: those whose number is reserved are never given out.
-      queue_pairs_(info_.max_queue_pairs + 3),
+      numbers_(*environment.random),
+      queue_pairs_(info_.max_queue_pairs),
       engine_(*environment.clock, *this, counters_) {
   shared_.keys = &keys_;
   shared_.counters = &counters_;
@@ -118,8 +123,38 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   shared_.serves_rdma = info_.kind == NodeKind::kHost;
 }
 
+void Controller::join_neighbours() {
+  std::vector<Gid> addresses;
+  for (const PortSetup& port : ports_) addresses.push_back(port.address);
+  auto presence = host::Presence::create(std::move(addresses), keys_.hidden(), random());
+  if (!presence) {
+    return obs::log().warn("{}: other processes of this host are not reached directly: {}",
+                           info_.name, presence.error().message);
+  }
+  neighbours_ = std::make_unique<path::Neighbours>(
+      std::move(*presence), *this, engine_,
+      [this](const std::function<void(queue::QueuePair&)>& visit) {
+        for (std::uint32_t slot = 0;; ++slot) {
+          queue::QueuePair* qp = queue_pairs_.at(slot);
+          if (qp == nullptr) return;
+          const memory::Flight::Scope self(memory::Hold::kSelf, qp);
+          if (qp->can_receive()) visit(*qp);
+        }
+      });
+  host::Presence& host = neighbours_->presence();
+  keys_.set_publisher(&host);
+  numbers_.set_claim([&host] { return host.claim_block(); });
+  engine_.set_source(*neighbours_);
+}
+
 Controller::~Controller() {
   if (event_fd_ >= 0) close(event_fd_);
+}
+
+Result<void> Controller::check_ours() const {
+  if (!inherited()) return {};
+  return fail(Errc::kInvalidState,
+              "device: it belongs to the parent process, from before fork; open one here");
 }
 
 Mtu Controller::max_mtu(std::uint8_t port) const {
@@ -130,7 +165,8 @@ Mtu Controller::max_mtu(std::uint8_t port) const {
 // ---- queue pairs ----------------------------------------------------------------------------
 
 queue::QueuePair* Controller::find(Qpn qpn) {
-  queue::QueuePair* qp = queue_pairs_.at(qpn_order_.backward(qpn.value & kMask24));
+  const std::uint32_t slot = numbers_.slot_of(qpn);
+  queue::QueuePair* qp = slot == QpnBlocks::kNone ? nullptr : queue_pairs_.at(slot);
   if (qp == nullptr) return nullptr;
   memory::Flight::publish(memory::Hold::kPeer, qp);
   if (qp->state.load(std::memory_order_acquire) != QpState::kReset && qp->qpn == qpn) return qp;
@@ -139,6 +175,7 @@ queue::QueuePair* Controller::find(Qpn qpn) {
 }
 
 Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& setup) {
+  if (auto ok = check_ours(); !ok) return tl::unexpected(ok.error());
   if (live_.fetch_add(1, std::memory_order_relaxed) >= info_.max_queue_pairs) {
     live_.fetch_sub(1, std::memory_order_relaxed);
     return fail(Errc::kOutOfMemory, fmt::format("{}: all {} queue pairs are in use", info_.name,
@@ -146,12 +183,18 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   }
   std::uint32_t slot = 0;
   queue::QueuePair* qp = queue_pairs_.acquire(&slot);
-  while (qp != nullptr && is_reserved(qpn_order_.forward(slot))) qp = queue_pairs_.acquire(&slot);
   if (qp == nullptr) {
     live_.fetch_sub(1, std::memory_order_relaxed);
     return fail(Errc::kOutOfMemory, fmt::format("{}: no queue pair left", info_.name));
   }
-  qp->qpn = Qpn(qpn_order_.forward(slot));
+  const auto qpn = numbers_.number_of(slot);
+  if (!qpn) {
+    queue_pairs_.release(slot);
+    live_.fetch_sub(1, std::memory_order_relaxed);
+    return tl::unexpected(qpn.error());
+  }
+  qp->qpn = *qpn;
+  qp->shown = neighbours_ != nullptr ? neighbours_->presence().tables().queue_pair(*qpn) : nullptr;
   qp->service = setup.service;
   qp->signal_all = setup.signal_all;
   qp->pd = setup.pd;
@@ -179,21 +222,41 @@ void Controller::reset(queue::QueuePair& qp) {
   qp.epoch.fetch_add(1, std::memory_order_acq_rel);
   // Peers and other threads that are working on it finish; new ones see the state. What they
   // scheduled on their way out is forgotten after that.
+  drain(qp);
+  engine_.forget(qp);
+  bool crossed = false;
+  {
+    const std::lock_guard send_guard(qp.send_lock);
+    const std::lock_guard recv_guard(qp.recv_lock);
+    if (qp.path != nullptr) {
+      qp.path->stop(qp);
+      crossed = qp.path->crosses_processes();
+    }
+    qp.path.reset();
+    qp.sq.release();
+    qp.rq.clear();
+    qp.last_receive_told = false;
+  }
+  if (!crossed) return;
+  // Whoever took answers for it out of a ring before stop() is told by the missing path.
   memory::Flight::drain(&qp);
   engine_.forget(qp);
-  const std::lock_guard send_guard(qp.send_lock);
-  const std::lock_guard recv_guard(qp.recv_lock);
-  if (qp.path != nullptr) qp.path->stop(qp);
-  qp.path.reset();
-  qp.sq.release();
-  qp.rq.clear();
-  qp.last_receive_told = false;
+}
+
+void Controller::drain(queue::QueuePair& qp) {
+  queue::show(qp);
+  memory::Flight::drain(&qp);
+  if (qp.shown == nullptr) return;
+  host::Presence& presence = neighbours_->presence();
+  presence.drain_word(
+      host::flight_word(presence.tag(), true, host::PublicTables::flight_number(qp.qpn)));
 }
 
 void Controller::destroy_queue_pair(queue::QueuePair& qp) {
+  if (inherited()) return;
   reset(qp);
   live_.fetch_sub(1, std::memory_order_relaxed);
-  queue_pairs_.release(qpn_order_.backward(qp.qpn.value));
+  queue_pairs_.release(numbers_.slot_of(qp.qpn));
 }
 
 // ---- states ---------------------------------------------------------------------------------
@@ -201,10 +264,17 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
 std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
   port::Port* wire = ports_[qp.attributes.port - 1u].wire.get();
   const bool datagram = qp.service == Service::kUnreliableDatagram;
-  const bool local = datagram ? wire == nullptr
-                              : environment_.directory->find(qp.attributes.remote_gid) != nullptr;
-  if (wire == nullptr || (local && path_policy_ == PathPolicy::kAutomatic)) {
-    return path::make_direct_path(qp, *environment_.directory);
+  const Gid& gid = qp.attributes.remote_gid;
+  const Qpn qpn = qp.attributes.remote_qpn;
+  const bool here = datagram ? wire == nullptr : environment_.directory->find(gid, qpn) != nullptr;
+  if (here && (wire == nullptr || path_policy_ == PathPolicy::kAutomatic)) {
+    return path::make_direct_path(qp, *environment_.directory, neighbours_.get());
+  }
+  if (neighbours_ != nullptr && !datagram) {
+    if (auto path = neighbours_->make_path(qp, gid, qpn)) return path;
+  }
+  if (wire == nullptr) {
+    return path::make_direct_path(qp, *environment_.directory, neighbours_.get());
   }
   return path::make_framed_path(qp, *wire);
 }
@@ -271,6 +341,7 @@ Result<void> Controller::check_values(const queue::QueuePair& qp, const QueuePai
 
 Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePairAttributes& a,
                                 QpAttribute given) {
+  if (auto ok = check_ours(); !ok) return ok;
   const QpState from = qp.state.load(std::memory_order_acquire);
   if (auto ok = transport::check_transition(qp.service, from, to, given); !ok) return ok;
   if (auto ok = check_values(qp, a, given); !ok) return ok;
@@ -281,9 +352,19 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
   if (to == QpState::kError) {
     qp.state.store(QpState::kError, std::memory_order_release);
     qp.epoch.fetch_add(1, std::memory_order_acq_rel);
-    memory::Flight::drain(&qp);  // nobody works on it any more when this returns
+    drain(qp);  // nobody works on it any more when this returns
     queue::flush(qp);
     return {};
+  }
+  if (to == QpState::kReadyToReceive && neighbours_ != nullptr &&
+      qp.service != Service::kUnreliableDatagram &&
+      environment_.directory->find(a.remote_gid, a.remote_qpn) == nullptr) {
+    const auto called = neighbours_->call(a.remote_gid, a.remote_qpn);
+    if (!called && called.error().code != Errc::kNotFound) {
+      const bool can_send_frames = ports_[qp.attributes.port - 1u].wire != nullptr;
+      if (called.error().code == Errc::kNotPermitted && !can_send_frames) return called;
+      obs::log().warn("{}", called.error().message);
+    }
   }
   {
     const std::lock_guard send_guard(qp.send_lock);
@@ -305,6 +386,11 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
       return fail(Errc::kInvalidState, fmt::format("state: the queue pair went from {} to {}",
                                                    to_string(from), to_string(expected)));
     }
+    queue::show(qp);
+  }
+  if (to == QpState::kReadyToReceive && neighbours_ != nullptr) {
+    const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+    neighbours_->settle(qp);
   }
   if (to == QpState::kReadyToSend || to == QpState::kSendQueueDrained) {
     // What waited in SQD, or the news that nothing is outstanding.
@@ -318,6 +404,9 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
 
 Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,
                                    std::size_t* posted) {
+  *posted = 0;
+  if (inherited()) [[unlikely]]
+    return check_ours();
   Result<void> result;
   std::size_t done = 0;
   {
@@ -325,7 +414,6 @@ Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendReq
     queue::SendGuard guard(qp.send_lock);
     const QpState state = qp.state.load(std::memory_order_acquire);
     if (state < QpState::kReadyToSend) [[unlikely]] {
-      *posted = 0;
       return fail(Errc::kInvalidState,
                   fmt::format("state: {} takes no send work (it needs RTS)", to_string(state)));
     }
@@ -349,6 +437,8 @@ Result<void> Controller::post_receive(queue::QueuePair& qp,
                                       std::span<const ReceiveRequest> requests,
                                       std::size_t* posted) {
   *posted = 0;
+  if (inherited()) [[unlikely]]
+    return check_ours();
   if (qp.shared_receive != nullptr) {
     return fail(Errc::kInvalidArgument,
                 "queue pair: it takes buffers from its shared receive queue; post there");
@@ -393,6 +483,7 @@ void Controller::on_completion_overrun(std::uint32_t number) {
 }
 
 std::optional<AsyncEvent> Controller::next_event() {
+  if (inherited()) return {};
   const std::lock_guard guard(event_lock_);
   if (events_.empty()) return {};
   const AsyncEvent event = events_.front();

@@ -15,16 +15,18 @@
 #include <vector>
 
 #include "base/lock.h"
-#include "base/permutation24.h"
 #include "base/random.h"
 #include "base/slot_table.h"
+#include "host/fork.h"
 #include "memory/flight.h"
 #include "memory/key_table.h"
 #include "obs/counters.h"
 #include "path/directory.h"
 #include "path/engine.h"
+#include "path/neighbours.h"
 #include "port/port.h"
 #include "queue/queue_pair.h"
+#include "verbs/qpn_blocks.h"
 #include "weft/verbs.h"
 
 namespace weft::verbs {
@@ -34,6 +36,8 @@ struct Environment {
   path::Clock* clock;
   base::Random* random;
   path::Directory* directory;
+  /// Other processes of this host may be reached, and may reach us.
+  bool has_neighbours = false;
 };
 
 /// A port of the controller: an address and, unless the address is reachable only inside the
@@ -60,6 +64,11 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   ~Controller() override;
   /// Called once, when the last handle is gone.
   void set_on_close(std::function<void()> on_close) { on_close_ = std::move(on_close); }
+
+  /// Made by this process's parent, before fork: its threads and links stayed there, and so may
+  /// have its locks. Handles of it do nothing here, and what they stand on is never freed.
+  bool inherited() const { return generation_ != host::fork_generation(); }
+  Result<void> check_ours() const;
 
   const DeviceInfo& info() const { return info_; }
   Gid address(std::uint8_t port) const { return ports_[port - 1u].address; }
@@ -104,13 +113,14 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
 
   /// Makes progress on behalf of a program that polls.
   void poll() {
-    if (engine_.idle()) return;
+    if (engine_.idle() || inherited()) return;
     engine_.count_poll();
     engine_.progress();
   }
 
   // QueuePairTable
   queue::QueuePair* find(Qpn qpn) override;
+  bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
 
   // EventSink
   void on_event(queue::QueuePair& qp, queue::QpEvent event) override;
@@ -129,24 +139,29 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   static void apply(QueuePairAttributes& to, const QueuePairAttributes& from, QpAttribute given);
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
   void reset(queue::QueuePair& qp);
+  void join_neighbours();
+  /// Waits until nobody works on it, here or in another process. It is not ready any more.
+  void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);
 
   struct Life;
 
   Environment environment_;
+  const unsigned generation_ = host::fork_generation();
   std::function<void()> on_close_;
   DeviceInfo info_;
   PathPolicy path_policy_;
   std::vector<PortSetup> ports_;
   obs::Counters counters_;
   memory::KeyTable keys_;
-  base::Permutation24 qpn_order_;
+  QpnBlocks numbers_;
   base::SlotTable<queue::QueuePair> queue_pairs_;
   std::atomic<std::uint32_t> live_{0};
   std::atomic<std::uint32_t> next_pd_{1};
   std::atomic<std::uint32_t> next_number_{1};
   path::Engine engine_;
   queue::Shared shared_;
+  std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
 
   base::Lock event_lock_;
   std::deque<AsyncEvent> events_;

@@ -4,43 +4,16 @@
 #include <cerrno>
 #include <cstring>
 
-#include "network/address.h"
-#include "port/udp_port.h"
+#include "verbs/environment_options.h"
 #include "verbs/helper.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
+#include "verbs/port_setup.h"
 #include "verbs/process.h"
 #include "weft/verbs.h"
 
 namespace weft::verbs {
 namespace {
-
-/// A unique local address (fd00::/8), random: nobody outside this process has a route to it.
-Gid private_address(base::Random& random) {
-  Gid gid = random.draw<Gid>();
-  gid.raw[0] = 0xFD;
-  return gid;
-}
-
-Result<PortSetup> set_up_port(const PortOptions& options, base::Random& random) {
-  PortSetup port;
-  if (options.address.empty()) {
-    if (options.on_network) {
-      return fail(Errc::kInvalidArgument, "ports.address: a port on the network needs one");
-    }
-    port.address = private_address(random);
-    return port;
-  }
-  auto address = network::parse_address(options.address);
-  if (!address) return tl::unexpected(address.error());
-  port.address = *address;
-  if (options.on_network) {
-    auto wire = port::UdpPort::open(port.address);
-    if (!wire) return tl::unexpected(wire.error());
-    port.wire = std::move(*wire);
-  }
-  return port;
-}
 
 Result<void> check_capacity(std::uint32_t capacity) {
   if (capacity >= 1 && capacity <= kMaxCompletions) return {};
@@ -72,20 +45,18 @@ std::string_view to_string(AsyncEventKind kind) {
   return "unknown event";
 }
 
-Result<Device> Device::open(const DeviceOptions& options) {
+Result<Device> Device::open(const DeviceOptions& given) {
+  const auto options = with_environment(given);
+  if (!options) return tl::unexpected(options.error());
   const Environment environment = process_environment();
+  auto ports = set_up_ports(*options, environment);
+  if (!ports) return tl::unexpected(ports.error());
   ControllerSetup setup;
-  setup.name = options.name;
-  setup.kind = options.kind;
-  setup.path = options.path;
-  setup.max_queue_pairs = options.max_queue_pairs;
-  std::vector<PortOptions> ports = options.ports;
-  if (ports.empty()) ports.emplace_back();
-  for (const PortOptions& port : ports) {
-    auto made = set_up_port(port, *environment.random);
-    if (!made) return tl::unexpected(made.error());
-    setup.ports.push_back(std::move(*made));
-  }
+  setup.name = options->name;
+  setup.kind = options->kind;
+  setup.path = wants_frames(*options) ? PathPolicy::kFramed : PathPolicy::kAutomatic;
+  setup.max_queue_pairs = options->max_queue_pairs;
+  setup.ports = std::move(*ports);
   auto controller = Controller::create(environment, std::move(setup));
   if (!controller) return tl::unexpected(controller.error());
   path::Engine& engine = (*controller)->engine();

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "base/assert.h"
+#include "host/fd_mark.h"
+#include "host/fork.h"
 #include "verbs/process.h"
 
 namespace weft::verbs {
@@ -30,8 +32,32 @@ Helper& Helper::process() {
 }
 
 Helper::Helper(path::Clock& clock) : clock_(clock) {
-  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  make_wake_fd();
   WEFT_ASSERT(wake_fd_ >= 0);
+  host::call_in_child(forget_parent);
+}
+
+/// The thread did not come along, and what it served belongs to the parent.
+void Helper::forget_parent() {
+  Helper& helper = process();
+  new (&helper.mutex_) std::mutex;
+  helper.clients_.clear();
+  helper.page_ = nullptr;
+  helper.asleep_until_.store(0, std::memory_order_relaxed);
+  helper.naps_.store(0, std::memory_order_relaxed);
+  helper.started_.store(false, std::memory_order_relaxed);
+  helper.make_wake_fd();
+}
+
+void Helper::make_wake_fd() {
+  const host::ForkHold hold;
+  const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd >= 0) wake_fd_.store(host::close_in_child(fd), std::memory_order_release);
+}
+
+void Helper::ring() const {
+  const int fd = wake_fd_.load(std::memory_order_acquire);
+  if (host::is_ours(fd)) eventfd_write(fd, 1);
 }
 
 void Helper::attach(path::Engine& engine) {
@@ -40,16 +66,31 @@ void Helper::attach(path::Engine& engine) {
     clients_.push_back({&engine, engine.polls()});
   }
   engine.set_wake([this](Nanoseconds deadline) { wake(deadline); });
-  if (!engine.wait_fds().empty()) {
-    start();
-    eventfd_write(wake_fd_, 1);  // it sleeps without this engine's sockets
+  if (engine.source() != nullptr) {
+    if (auto page = host::ProcessPage::mine()) {
+      const std::lock_guard guard(mutex_);
+      page_ = *page;
+      page_->set_doorbell(wake_fd_);
+    }
   }
+  if (engine.source() == nullptr && engine.wait_fds().empty()) return;
+  start();
+  ring();  // it sleeps without this engine's sockets
+  // Neighbours take a process without a living helper for dead.
+  while (page_ != nullptr && !page_->has_liveness()) std::this_thread::yield();
 }
 
 void Helper::detach(path::Engine& engine) {
   engine.set_wake(nullptr);
-  const std::lock_guard guard(mutex_);
-  std::erase_if(clients_, [&](const Client& client) { return client.engine == &engine; });
+  {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(clients_, [&](const Client& client) { return client.engine == &engine; });
+  }
+  // A sleeper may still wait on the engine's sockets, and with them keeps their addresses.
+  const std::uint64_t nap = naps_.load(std::memory_order_acquire);
+  if (nap % 2 == 0) return;
+  ring();
+  while (naps_.load(std::memory_order_acquire) == nap) std::this_thread::yield();
 }
 
 void Helper::start() {
@@ -66,16 +107,18 @@ void Helper::start() {
 void Helper::wake(Nanoseconds deadline) {
   if (!started_.load(std::memory_order_acquire)) return start();
   // seq_cst on both sides: either we see the sleeper's note, or it sees our work before it sleeps.
-  if (deadline < asleep_until_.load(std::memory_order_seq_cst)) eventfd_write(wake_fd_, 1);
+  if (deadline < asleep_until_.load(std::memory_order_seq_cst)) ring();
 }
 
 /// One pass over all engines. False: nothing was left to do.
 bool Helper::serve(Nanoseconds* deadline, bool* polled) {
   const std::lock_guard guard(mutex_);
+  if (page_ != nullptr) page_->adopt_liveness();
   bool did = false;
   *deadline = kNever;
   *polled = false;
   for (Client& client : clients_) {
+    if (path::Source* source = client.engine->source()) source->serve();
     const std::uint64_t polls = client.engine->polls();
     if (polls != client.polls_seen) {
       client.polls_seen = polls;
@@ -89,24 +132,37 @@ bool Helper::serve(Nanoseconds* deadline, bool* polled) {
   return did;
 }
 
+/// The program has closed the old one.
+void Helper::renew_wake_fd() {
+  host::fd_is_gone(wake_fd_);
+  make_wake_fd();
+  const std::lock_guard guard(mutex_);
+  if (page_ != nullptr) page_->set_doorbell(wake_fd_);
+}
+
 void Helper::sleep(Nanoseconds deadline, bool polled) {
   std::array<pollfd, kMaxFds> fds;
   nfds_t count = 0;
+  if (!host::is_ours(wake_fd_)) renew_wake_fd();
   fds[count++] = {wake_fd_, POLLIN, 0};
   const Nanoseconds now = clock_.now();
   Nanoseconds until = std::min(deadline, now + (polled ? kDoze_ns : kLongest_ns));
-  if (!polled) {
+  {
     const std::lock_guard guard(mutex_);
+    naps_.fetch_add(1, std::memory_order_release);
     for (const Client& client : clients_) {
+      const path::Source* source = client.engine->source();
+      if (source != nullptr && count < kMaxFds) fds[count++] = {source->wait_fd(), POLLIN, 0};
+      if (polled) continue;
       for (const int fd : client.engine->wait_fds()) {
-        if (count < kMaxFds) fds[count++] = {fd, POLLIN, 0};
+        // A number that the program took from us would keep us awake, or never wake us.
+        if (count < kMaxFds && host::is_ours(fd)) fds[count++] = {fd, POLLIN, 0};
       }
     }
-    asleep_until_.store(until, std::memory_order_seq_cst);
-    // What was handed over before the note was readable is found by looking once more.
-    for (const Client& client : clients_) {
-      if (client.engine->has_runnable()) until = now;
-      until = std::min(until, client.engine->next_deadline());
+    if (!polled) {
+      asleep_until_.store(until, std::memory_order_seq_cst);
+      if (page_ != nullptr) page_->set_sleeping(true);
+      if (missed_something(&until)) until = now;
     }
   }
   if (until > now) {
@@ -115,9 +171,24 @@ void Helper::sleep(Nanoseconds deadline, bool polled) {
                          static_cast<long>(pause % 1'000'000'000)};
     ppoll(fds.data(), count, &limit, nullptr);
   }
+  naps_.fetch_add(1, std::memory_order_release);
   asleep_until_.store(0, std::memory_order_seq_cst);
+  if (page_ != nullptr) page_->set_sleeping(false);
   eventfd_t drained;
-  eventfd_read(wake_fd_, &drained);
+  if (host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
+}
+
+bool Helper::missed_something(Nanoseconds* until) {
+  // Neighbours publish without a fence and then look whether we sleep: the barrier is ours.
+  if (page_ != nullptr) page_->barrier();
+  bool missed = false;
+  for (const Client& client : clients_) {
+    missed |= client.engine->has_runnable();
+    *until = std::min(*until, client.engine->next_deadline());
+    path::Source* source = client.engine->source();
+    missed |= source != nullptr && source->active() && source->has_work();
+  }
+  return missed;
 }
 
 void Helper::run() {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "host/process_page.h"
 #include "path/engine.h"
 
 namespace weft::verbs {
@@ -16,7 +17,8 @@ class Helper {
  public:
   static Helper& process();
 
-  /// From now on the engine is served. Starts the thread when the engine has ports.
+  /// From now on the engine is served. Starts the thread when the engine has ports or neighbours,
+  /// and then returns when it runs.
   void attach(path::Engine& engine);
   /// When this returns the helper has let go of the engine.
   void detach(path::Engine& engine);
@@ -30,13 +32,22 @@ class Helper {
   explicit Helper(path::Clock& clock);
   void start();
   void wake(Nanoseconds deadline);
+  void make_wake_fd();
+  void renew_wake_fd();
+  void ring() const;
   [[noreturn]] void run();
   bool serve(Nanoseconds* deadline, bool* polled);
   void sleep(Nanoseconds deadline, bool polled);
+  /// True: something was handed over, or came from another process, before the note was readable.
+  bool missed_something(Nanoseconds* until);
+  static void forget_parent();
 
   path::Clock& clock_;
-  int wake_fd_ = -1;
+  /// Another one when the program has closed it.
+  std::atomic<int> wake_fd_{-1};
   std::atomic<bool> started_{false};
+  std::atomic<std::uint64_t> naps_{0};  ///< begun and ended ones: odd while it may hold fds
+  host::ProcessPage* page_ = nullptr;   ///< null: other processes do not know us
   /// Until when it sleeps with nobody polling; 0 while it is awake or only dozing. A sleeper is
   /// woken only for something that is due earlier.
   std::atomic<Nanoseconds> asleep_until_{0};

@@ -24,11 +24,15 @@ MemoryRegion& MemoryRegion::operator=(MemoryRegion&& other) noexcept {
 }
 
 MemoryRegion::~MemoryRegion() {
-  if (pd_ != nullptr) pd_->controller->keys().revoke_region(lkey_);
+  if (pd_ != nullptr && !pd_->controller->inherited()) pd_->controller->keys().revoke_region(lkey_);
 }
 
 Result<void> MemoryRegion::deregister() {
   if (pd_ == nullptr) return fail(Errc::kInvalidState, "region: it is deregistered already");
+  if (pd_->controller->inherited()) {
+    pd_.reset();
+    return {};
+  }
   auto result = pd_->controller->keys().deregister_region(lkey_);
   if (result) pd_.reset();
   return result;
@@ -50,7 +54,7 @@ MemoryWindow& MemoryWindow::operator=(MemoryWindow&& other) noexcept {
 }
 
 MemoryWindow::~MemoryWindow() {
-  if (pd_ != nullptr) pd_->controller->keys().revoke_window(rkey_);
+  if (pd_ != nullptr && !pd_->controller->inherited()) pd_->controller->keys().revoke_window(rkey_);
 }
 
 SendRequest MemoryWindow::bind_request(const MemoryRegion& region, std::uint64_t offset,

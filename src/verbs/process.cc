@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "host/fork.h"
 #include "memory/flight.h"
 #include "obs/log.h"
 
@@ -22,6 +23,15 @@ void name_staller(const void*, int thread_id) {
       thread_id);
 }
 
+/// A forked child begins with an empty one: what it inherited is its parent's.
+path::Directory* process_directory() {
+  static path::Directory* directory = [] {
+    host::call_in_child([] { directory = new path::Directory; });
+    return new path::Directory;
+  }();
+  return directory;
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -31,8 +41,7 @@ Environment process_environment() {
   }();
   static_cast<void>(stalls_are_named);
   static SteadyClock* clock = new SteadyClock;
-  static path::Directory* directory = new path::Directory;
-  return {clock, &base::system_random(), directory};
+  return {clock, &base::system_random(), process_directory(), true};
 }
 
 memory::HostVmm& process_memory() {

@@ -41,6 +41,7 @@ Result<MemoryRegion> ProtectionDomain::register_memory(void* address, std::size_
 Result<MemoryRegion> ProtectionDomain::register_range(std::uint64_t address, std::uint64_t length,
                                                       Access access,
                                                       std::optional<std::uint64_t> iova) const {
+  if (auto ok = object_->controller->check_ours(); !ok) return tl::unexpected(ok.error());
   auto keys = object_->controller->keys().register_region({.vmm = object_->space,
                                                            .pd = object_->id,
                                                            .address = address,
@@ -52,6 +53,7 @@ Result<MemoryRegion> ProtectionDomain::register_range(std::uint64_t address, std
 }
 
 Result<MemoryWindow> ProtectionDomain::allocate_window(WindowType type) const {
+  if (auto ok = object_->controller->check_ours(); !ok) return tl::unexpected(ok.error());
   const auto kind =
       type == WindowType::kType1 ? memory::WindowType::kType1 : memory::WindowType::kType2;
   auto rkey = object_->controller->keys().allocate_window(object_->id, kind);

@@ -28,9 +28,11 @@ class CaptureReader {
   }
 
   std::vector<Frame> frames() const {
-    constexpr std::uint32_t kPcap = 0xA1B2C3D4, kPcapng = 0x0A0D0D0A;
+    constexpr std::uint32_t kPcap = 0xA1B2C3D4, kPcapNanoseconds = 0xA1B23C4D;
+    constexpr std::uint32_t kPcapng = 0x0A0D0D0A;
     switch (u32(0)) {
       case kPcap:
+      case kPcapNanoseconds:
         return pcap_frames();
       case kPcapng:
         return pcapng_frames();

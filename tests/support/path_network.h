@@ -1,6 +1,7 @@
 // The ways in which a queue pair can reach its peer, and devices that use one of them, for tests:
-// `direct` inside the process, `pipe` (frames through memory) and `udp` (frames through the
-// kernel's loopback). A network outlives nothing: devices may live on without it. One thread.
+// `direct` inside the process, `neighbour` (as between processes of one host, although both are in
+// this one), `pipe` (frames through memory) and `udp` (frames through the kernel's loopback). A
+// network outlives nothing: devices may live on without it. One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,13 +17,14 @@
 #include "support/pipe_port.h"
 #include "support/verbs_kit.h"
 #include "verbs/controller.h"
+#include "verbs/helper.h"
 #include "verbs/process.h"
 
 namespace weft::test {
 
 // ---- the ways ---------------------------------------------------------------------------------
 
-enum class Wire : std::uint8_t { kDirect, kPipe, kUdp };
+enum class Wire : std::uint8_t { kDirect, kPipe, kUdp, kNeighbour };
 
 struct Way {
   Wire wire = Wire::kDirect;
@@ -30,7 +32,8 @@ struct Way {
 };
 
 inline std::vector<Way> two_devices() {
-  return {{Wire::kDirect, false}, {Wire::kPipe, false}, {Wire::kUdp, false}};
+  return {
+      {Wire::kDirect, false}, {Wire::kPipe, false}, {Wire::kUdp, false}, {Wire::kNeighbour, false}};
 }
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways = two_devices();
@@ -38,7 +41,7 @@ inline std::vector<Way> all_ways() {
   return ways;
 }
 inline std::string way_name(const testing::TestParamInfo<Way>& info) {
-  static constexpr const char* kNames[] = {"direct", "pipe", "udp"};
+  static constexpr const char* kNames[] = {"direct", "pipe", "udp", "neighbour"};
   const std::string name = kNames[static_cast<int>(info.param.wire)];
   return info.param.one_controller ? name + "_one_controller" : name;
 }
@@ -60,6 +63,7 @@ class Network {
   PipeHub& pipe() { return hub_; }
 
   Device open(const DeviceShape& shape = {}) {
+    if (wire_ == Wire::kNeighbour) return open_neighbour(shape);
     if (wire_ == Wire::kPipe || !shape.helper) return open_without_helper(shape);
     verbs::DeviceOptions options;
     options.kind = shape.kind;
@@ -77,7 +81,24 @@ class Network {
 
  private:
   verbs::PathPolicy policy() const {
-    return wire_ == Wire::kDirect ? verbs::PathPolicy::kAutomatic : verbs::PathPolicy::kFramed;
+    return wire_ == Wire::kDirect || wire_ == Wire::kNeighbour ? verbs::PathPolicy::kAutomatic
+                                                               : verbs::PathPolicy::kFramed;
+  }
+
+  /// In a directory of its own, a device finds the others only as other processes would. It cannot
+  /// do without the helper, which answers those who call.
+  Device open_neighbour(const DeviceShape& shape) {
+    verbs::ControllerSetup setup;
+    setup.kind = shape.kind;
+    setup.path = policy();
+    for (int i = 0; i < shape.ports; ++i) setup.ports.push_back(make_port());
+    verbs::Environment environment = verbs::process_environment();
+    environment.directory = new path::Directory;  // outlives every controller
+    auto controller = must(verbs::Controller::create(environment, std::move(setup)));
+    path::Engine& engine = controller->engine();
+    controller->set_on_close([&engine] { verbs::Helper::process().detach(engine); });
+    verbs::Helper::process().attach(engine);
+    return Device(std::move(controller));
   }
 
   Device open_without_helper(const DeviceShape& shape) {

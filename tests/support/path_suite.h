@@ -24,7 +24,7 @@ class PathSuite : public testing::TestWithParam<Way> {
         a(open(shape)),
         b(GetParam().one_controller ? a.device : open(shape)) {}
 
-  bool framed() const { return GetParam().wire != Wire::kDirect; }
+  bool framed() const { return GetParam().wire == Wire::kPipe || GetParam().wire == Wire::kUdp; }
 
   Device open(const DeviceShape& shape = {}) {
     devices_.push_back(network.open(shape));

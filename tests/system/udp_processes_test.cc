@@ -1,5 +1,6 @@
 // Two processes, one loopback address each, RoCEv2 on UDP between them: the same state machines as
 // in the simulation, walking over real sockets (B2.1, B2.3, B2.6).
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace {
@@ -40,10 +42,19 @@ bool get(int fd, T* value) {
   return read(fd, value, sizeof *value) == static_cast<ssize_t>(sizeof *value);
 }
 
+/// Addresses of this run's own, the same in the child: tests run side by side, and RoCE has one UDP
+/// port per address.
+const pid_t test_process = getpid();
+std::string loopback(int last) {
+  return fmt::format("127.{}.{}.{}", 1 + test_process / 256 % 250, test_process % 256, last);
+}
+
 /// One process's device and everything on it.
 struct Side {
-  explicit Side(const char* address)
-      : device(v::Device::open({.ports = {{.address = address, .on_network = true}}}).value()),
+  explicit Side(const std::string& address)
+      : device(v::Device::open({.path = v::PathPolicy::kFramed,
+                                .ports = {{.address = address, .on_network = true}}})
+                   .value()),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(64).value()),
         memory(kBytes / 8),
@@ -95,7 +106,7 @@ void in_two_processes(const std::function<int(int fd)>& child,
 /// The passive side: gives its memory away, answers one message, then waits to be dismissed without
 /// ever polling, so that its helper thread does all of the responder's work.
 int serve(int fd) {
-  Side side("127.0.0.2");
+  Side side(loopback(2));
   Introduction peer;
   if (!put(fd, side.introduction()) || !get(fd, &peer) || !side.connect(peer)) return 1;
   if (!side.rc.post_receive(side.region.sge(kBytes / 2, kBytes / 4), 1)) return 2;
@@ -116,7 +127,7 @@ int serve(int fd) {
 TEST(UdpProcesses, send_write_read_atomic_and_datagram_cross_between_two_processes) {
   // B2.1 B2.3 B2.6
   in_two_processes(serve, [](int fd) {
-    Side side("127.0.0.1");
+    Side side(loopback(1));
     Introduction peer;
     ASSERT_TRUE(put(fd, side.introduction()) && get(fd, &peer));
     ASSERT_TRUE(side.connect(peer));
@@ -170,13 +181,13 @@ TEST(UdpProcesses, a_killed_peer_ends_in_retries_exceeded) {
   // B2.1
   in_two_processes(
       [](int fd) {
-        Side side("127.0.0.2");
+        Side side(loopback(2));
         Introduction peer;
         if (!put(fd, side.introduction()) || !get(fd, &peer) || !side.connect(peer)) return 1;
         return put(fd, 'x') ? 0 : 2;  // and gone
       },
       [](int fd) {
-        Side side("127.0.0.1");
+        Side side(loopback(1));
         Introduction peer;
         ASSERT_TRUE(put(fd, side.introduction()) && get(fd, &peer));
         weft::QueuePairAttributes impatient;

@@ -1,12 +1,8 @@
-// The record of a run: readable lines, a hash that sees every difference, and a capture file.
+// The record of a run: readable lines, and a hash that sees every difference.
 #include "sim/trace.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <fstream>
-
-#include "sim/pcap.h"
 #include "sim/virtual_clock.h"
 
 namespace weft::sim {
@@ -95,36 +91,6 @@ TEST_F(TraceTest, costs_nothing_when_it_is_off) {
   trace.add(What::kMoved, 1, 2, 3, 4);
   EXPECT_EQ(trace.hash(), 0u);
   EXPECT_TRUE(trace.last_lines().empty());
-}
-
-TEST(PcapWriter, refuses_a_path_that_cannot_be_written) {
-  const auto opened = PcapWriter::open("/nonexistent/folder/x.pcap");
-  ASSERT_FALSE(opened.has_value());
-  EXPECT_NE(opened.error().message.find("/nonexistent/folder/x.pcap"), std::string::npos);
-}
-
-TEST(PcapWriter, writes_the_classic_format) {
-  const std::string path = testing::TempDir() + "weft_trace_test.pcap";
-  {
-    auto writer = PcapWriter::open(path);
-    ASSERT_TRUE(writer.has_value());
-    const std::array packet{std::byte{0x45}, std::byte{1}, std::byte{2}};
-    writer->write(3'000'000'007, packet);
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::array<std::uint32_t, 10> words{};
-  file.read(reinterpret_cast<char*>(words.data()), sizeof words);
-  EXPECT_EQ(words[0], 0xA1B23C4Du);
-  EXPECT_EQ(words[5], 101u);  // raw IP
-  EXPECT_EQ(words[6], 3u);
-  EXPECT_EQ(words[7], 7u);
-  EXPECT_EQ(words[8], 3u);
-  EXPECT_EQ(words[9], 3u);
-  std::array<char, 4> packet{};
-  file.read(packet.data(), packet.size());
-  EXPECT_EQ(file.gcount(), 3);
-  EXPECT_EQ(packet[0], 0x45);
-  std::remove(path.c_str());
 }
 
 }  // namespace

@@ -1,0 +1,13 @@
+// Knows weft's own descriptors again. A program may close every descriptor that it finds (daemons
+// do) and then get the same numbers for files of its own, which weft must never read, write or
+// close. So each open file of weft's carries a mark: the signal that it would send if it were asked
+// to send one, which it never is. One short system call to look; any thread, also after fork.
+#pragma once
+
+namespace weft::host {
+
+void mark_as_ours(int fd);
+/// The descriptor is open, and is what was marked or at least can be.
+bool is_ours(int fd);
+
+}  // namespace weft::host

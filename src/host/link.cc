@@ -1,0 +1,214 @@
+#include "host/link.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "obs/log.h"
+
+namespace weft::host {
+namespace {
+
+/// A target that sends and sends keeps nobody here.
+constexpr int kNotesPerReceive = 256;
+
+void knock(int doorbell) {
+  if (doorbell >= 0) eventfd_write(doorbell, 1);  // non-blocking; a full one is rung already
+}
+
+/// Walks two lists of equal length together and calls copy(local, remote, bytes) for each piece.
+template <class Copy>
+bool for_each_piece(std::span<const iovec> local, std::span<const iovec> remote, Copy copy) {
+  std::size_t l = 0, l_at = 0;
+  for (const iovec& far : remote) {
+    std::size_t done = 0;
+    while (done < far.iov_len) {
+      if (l == local.size()) return false;
+      const std::size_t n = std::min(local[l].iov_len - l_at, far.iov_len - done);
+      if (n > 0 && !copy(static_cast<std::byte*>(local[l].iov_base) + l_at,
+                         reinterpret_cast<std::uint64_t>(far.iov_base) + done, n)) {
+        return false;
+      }
+      done += n;
+      l_at += n;
+      if (l_at == local[l].iov_len) {
+        ++l;
+        l_at = 0;
+      }
+    }
+  }
+  return true;
+}
+
+bool not_allowed(int error) { return error == EPERM || error == ENOSYS || error == EACCES; }
+
+}  // namespace
+
+bool Inbound::gone() const {
+  // A process closes its files when its last thread has left them, but a program may close them
+  // too: then it lives on, and so may a copy of one of its threads. poll skips a negative fd.
+  std::array<pollfd, 2> ends{pollfd{socket.fd(), POLLHUP, 0}, pollfd{pidfd.get(), POLLIN, 0}};
+  ::poll(ends.data(), ends.size(), 0);
+  return ends[1].revents != 0 || (ends[0].revents != 0 && !process.alive());
+}
+
+void Inbound::ring_doorbell() const {
+  flight_order(fence);
+  if (process.sleeping()) [[unlikely]]
+    knock(doorbell.checked());
+}
+
+void Outbound::ring_doorbell() const {
+  flight_order(fence);
+  if (process.sleeping()) [[unlikely]]
+    knock(doorbell_.checked());
+}
+
+bool Outbound::has(const Gid& gid, std::uint32_t block) const {
+  return usable() && std::find(addresses_.begin(), addresses_.end(), gid) != addresses_.end() &&
+         tables.has_block(block);
+}
+
+void Outbound::hang_up() {
+  dead.store(true, std::memory_order_release);
+  // Whoever watches the socket clears up.
+  shutdown(socket_.fd(), SHUT_RDWR);
+}
+
+// ---- what the target sends ------------------------------------------------------------------
+
+void Outbound::receive(int timeout_ms) {
+  const std::lock_guard guard(socket_lock_);
+  for (int i = 0; i < kNotesPerReceive && !dead.load(std::memory_order_acquire); ++i) {
+    auto message = socket_.receive(sizeof(Handshake), timeout_ms);
+    if (!message) {
+      if (message.error().code != Errc::kTimedOut) hang_up();
+      return;
+    }
+    take(std::move(*message));
+    timeout_ms = 0;
+  }
+}
+
+void Outbound::take(Message message) {
+  const auto note = parse_handshake(message);
+  if (!note || note->note == Note::kHello) return hang_up();
+  if (note->note == Note::kArena) {
+    auto memory = SharedMemory::receive(message.fds[0].release(), note->arena_bytes,
+                                        note->arena_bytes, SharedMemory::Peers::kWrite);
+    if (!memory) return;  // it is reached by system calls, then
+    memory->close_fd();
+    const std::lock_guard guard(arena_lock_);
+    arenas_.try_emplace(note->arena, std::move(*memory));
+    return;
+  }
+  if (welcome_.load(std::memory_order_relaxed)) return hang_up();
+  auto seen = ProcessView::receive(message.fds[0].release());
+  auto shown = PublicView::receive(message.fds[1].release());
+  if (!seen || !shown) return hang_up();
+  process = std::move(*seen);
+  tables = std::move(*shown);
+  fence = fence || process.cannot_membarrier();
+  std::size_t next = 2;
+  doorbell_ = take_eventfd(std::move(message.fds[next++]));
+  if (note->has_pidfd) pidfd_ = take_pidfd(std::move(message.fds[next++]));
+  if (pidfd_ && is_ours(epoll_)) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = watched_as_;
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, pidfd_.get(), &event);
+  }
+  if (note->has_memory) memory_ = std::move(message.fds[next++]);
+  addresses_.assign(note->addresses.begin(), note->addresses.begin() + note->address_count);
+  if (pid_ == 0) process_vm_refused_.store(true, std::memory_order_relaxed);
+  if (pid_ == 0 && !memory_) refuse_copies("its process number is not visible from here", 0);
+  welcome_.store(true, std::memory_order_release);
+}
+
+std::span<std::byte> Outbound::arena(std::uint32_t number) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    {
+      const std::lock_guard guard(arena_lock_);
+      const auto found = arenas_.find(number);
+      if (found != arenas_.end()) return found->second.bytes();
+    }
+    if (attempt == 0) receive(0);
+  }
+  return {};
+}
+
+// ---- copies by system call ------------------------------------------------------------------
+
+void Outbound::refuse_copies(const char* why, int error) const {
+  if (copy_refused_.exchange(true, std::memory_order_relaxed)) return;
+  obs::log().warn(
+      "process {}: its memory cannot be reached from here ({}{}{}); data goes through the ring "
+      "and is copied there",
+      pid_, why, error != 0 ? ": " : "", error != 0 ? std::strerror(error) : "");
+}
+
+bool Outbound::read(std::span<const iovec> to, std::span<const iovec> from,
+                    std::size_t length) const {
+  if (!process.alive()) {
+    errno = ESRCH;
+    return false;
+  }
+  if (process.closed_to_copies()) {
+    errno = EAGAIN;
+    return false;
+  }
+  if (!process_vm_refused_.load(std::memory_order_relaxed)) {
+    const ssize_t n = process_vm_readv(pid_, to.data(), to.size(), from.data(), from.size(), 0);
+    if (n == static_cast<ssize_t>(length)) return true;
+    if (n >= 0) errno = EFAULT;
+    if (!not_allowed(errno)) return false;
+    process_vm_refused_.store(true, std::memory_order_relaxed);
+    if (!memory_) {
+      refuse_copies("process_vm_readv", errno);
+      return false;
+    }
+  }
+  const int memory = memory_.checked();
+  return for_each_piece(to, from, [&](std::byte* near, std::uint64_t far, std::size_t n) {
+    return pread(memory, near, n, static_cast<off_t>(far)) == static_cast<ssize_t>(n);
+  });
+}
+
+bool Outbound::write(std::span<const iovec> from, std::span<const iovec> to,
+                     std::size_t length) const {
+  if (!process.alive()) {
+    errno = ESRCH;
+    return false;
+  }
+  if (process.closed_to_copies()) {
+    errno = EAGAIN;
+    return false;
+  }
+  if (!process_vm_refused_.load(std::memory_order_relaxed)) {
+    const ssize_t n = process_vm_writev(pid_, from.data(), from.size(), to.data(), to.size(), 0);
+    if (n == static_cast<ssize_t>(length)) return true;
+    if (n >= 0) errno = EFAULT;
+    if (!not_allowed(errno)) return false;
+    process_vm_refused_.store(true, std::memory_order_relaxed);
+    if (!memory_) {
+      refuse_copies("process_vm_writev", errno);
+      return false;
+    }
+  }
+  const int memory = memory_.checked();
+  return for_each_piece(from, to, [&](const std::byte* near, std::uint64_t far, std::size_t n) {
+    return pwrite(memory, near, n, static_cast<off_t>(far)) == static_cast<ssize_t>(n);
+  });
+}
+
+}  // namespace weft::host

@@ -1,0 +1,121 @@
+// The two ends of a link between processes of one host: see presence.h. Shared by the presence and
+// by the paths that use them; a dead one keeps its memory until the last of them lets go.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/lock.h"
+#include "host/handshake.h"
+#include "host/local_socket.h"
+#include "host/process_page.h"
+#include "host/public_tables.h"
+#include "host/ring.h"
+
+namespace weft::host {
+
+/// An initiator in another process, as its target sees it. Constant but for what is said.
+struct Inbound {
+  LocalSocket socket;
+  Fd pidfd;
+  Fd doorbell;
+  ProcessView process;
+  RingConsumer ring;       ///< under Presence::receive_lock
+  std::uint32_t owed = 0;  ///< records executed and not yet given back; the same lock
+  std::vector<Gid> addresses;
+  bool fence = false;  ///< it or we cannot use membarrier
+  std::atomic<bool> dead{false};
+
+  /// The process has ended, or has become another program: none of its threads is in the middle of
+  /// anything. process.alive() tells earlier, when some may still be inside a system call.
+  bool gone() const;
+  /// Wakes the initiator's helper if it sleeps. After giving records back.
+  void ring_doorbell() const;
+};
+
+/// A target in another process, as its initiator sees it.
+class Outbound {
+ public:
+  Outbound(LocalSocket socket, RingProducer producer, pid_t pid)
+      : ring(std::move(producer)), pid_(pid), socket_(std::move(socket)) {}
+
+  // From the welcome on, constant.
+  ProcessView process;
+  PublicView tables;
+  bool fence = false;  ///< flight words need a fence of our own
+  std::atomic<bool> dead{false};
+
+  base::Lock lock;  ///< guards the two that follow; below the locks of queue pairs
+  RingProducer ring;
+  std::vector<void*> waiting;  ///< owners that found the ring full
+
+  bool listed = false;  ///< the presence's: it has been in outbound()
+
+  /// The target has answered and was not seen dead since.
+  bool usable() const {
+    return welcome_.load(std::memory_order_acquire) && !dead.load(std::memory_order_acquire);
+  }
+  /// The same, and it lives at this moment.
+  bool alive() const { return usable() && process.alive(); }
+  bool has(const Gid& gid, std::uint32_t block) const;
+  /// The place under which it was called, true before the welcome too.
+  bool calls(const Gid& gid, std::uint32_t block) const {
+    return block == called_block_ && gid == called_gid_;
+  }
+  /// Where and as what the presence watches the socket: the target's pidfd joins it there, as a
+  /// child may keep the socket of a dead target open.
+  void set_watch(int epoll, std::uint64_t id) {
+    epoll_ = epoll;
+    watched_as_ = id;
+  }
+  /// No more of it: it is broken, or does not keep to the rules.
+  void hang_up();
+  void set_called(const Gid& gid, std::uint32_t block) {
+    called_gid_ = gid;
+    called_block_ = block;
+  }
+  /// Wakes the target's helper if it sleeps. After publishing.
+  void ring_doorbell() const;
+
+  /// Where the arena is in this process; empty when it has not been sent (yet).
+  std::span<std::byte> arena(std::uint32_t number);
+  /// Takes what the target sent: the welcome, arenas. Waits only when nothing is there.
+  void receive(int timeout_ms);
+  int socket_fd() const { return socket_.fd(); }
+  int pidfd() const { return pidfd_.get(); }
+
+  /// Copies between this process and the target, by system call; each list is in order. `length` is
+  /// what both add up to. False: some of it could not be touched; errno tells why.
+  bool read(std::span<const iovec> to, std::span<const iovec> from, std::size_t length) const;
+  bool write(std::span<const iovec> from, std::span<const iovec> to, std::size_t length) const;
+  /// The kernel lets us copy at all.
+  bool can_copy() const { return !copy_refused_.load(std::memory_order_relaxed); }
+
+ private:
+  void take(Message message);
+  void refuse_copies(const char* call, int error) const;
+
+  Gid called_gid_;
+  std::uint32_t called_block_ = 0;
+  int epoll_ = -1;
+  std::uint64_t watched_as_ = 0;
+  pid_t pid_;  ///< 0: not visible from here
+  LocalSocket socket_;
+  Fd pidfd_, doorbell_;
+  Fd memory_;  ///< the target's own /proc/self/mem, when it could open that
+  std::vector<Gid> addresses_;
+  std::atomic<bool> welcome_{false};
+  mutable std::atomic<bool> process_vm_refused_{false};
+  mutable std::atomic<bool> copy_refused_{false};
+  base::Lock socket_lock_;
+  base::Lock arena_lock_;
+  std::unordered_map<std::uint32_t, SharedMemory> arenas_;
+};
+
+}  // namespace weft::host

@@ -1,0 +1,155 @@
+// What this process shows of itself to all its neighbours on the host, read-only for them: whether
+// it lives, whether its helper sleeps, and what its threads are working on in other processes.
+//
+// Liveness: a robust lock that the helper thread takes and never gives back. The kernel marks it
+// when the process ends or becomes another program by exec, before the process number can be used
+// again, so one load tells whether a process is still the one that was met.
+//
+// Flight: before a thread touches memory of another process it publishes (process, key) in a word
+// here, then checks the key; whoever revokes the key marks it dead, and waits until no living
+// neighbour has it in a word (memory/flight.h does the same inside a process). Any thread.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "host/shared_memory.h"
+
+namespace weft::host {
+
+inline constexpr std::uint32_t kMaxFlightThreads = 1023;
+
+/// Names an object of another process in a flight word: the owner's tag, the kind, the number.
+constexpr std::uint64_t flight_word(std::uint32_t tag, bool queue_pair, std::uint32_t number) {
+  return std::uint64_t{tag} << 32 | std::uint64_t{queue_pair} << 31 | number;
+}
+
+enum class FlightUse : std::uint8_t { kQueuePair, kKey };
+
+struct alignas(64) FlightSlot {
+  std::array<std::atomic<std::uint64_t>, 2> words;
+  void put(FlightUse use, std::uint64_t word) {
+    // release: it may replace a word that was worked under.
+    words[static_cast<std::size_t>(use)].store(word, std::memory_order_release);
+  }
+  void clear() {
+    words[0].store(0, std::memory_order_release);
+    words[1].store(0, std::memory_order_release);
+  }
+};
+
+struct ProcessPageLayout {
+  static constexpr std::uint64_t kMagic = 0x3170'6874'6665'7721;
+  std::uint64_t magic;
+  /// Publishing threads order their words by a fence of their own; otherwise by membarrier.
+  std::uint32_t cannot_membarrier;
+  std::atomic<std::uint32_t> sleeping;  ///< ring the doorbell after giving it something
+  std::atomic<std::uint32_t> flight_count;
+  std::atomic<std::uint32_t> closed;  ///< not to be copied from or to by number: exec is near
+  alignas(64) pthread_mutex_t alive;
+  alignas(64) std::array<FlightSlot, kMaxFlightThreads> flights;
+};
+inline constexpr std::size_t kProcessPageBytes = (sizeof(ProcessPageLayout) + 4095) / 4096 * 4096;
+
+/// A page as its neighbours see it.
+class ProcessView {
+ public:
+  ProcessView() = default;
+  /// Refuses what is not such a page.
+  static Result<ProcessView> receive(int fd);
+
+  bool alive() const;
+  bool sleeping() const { return page().sleeping.load(std::memory_order_relaxed) != 0; }
+  bool cannot_membarrier() const { return page().cannot_membarrier != 0; }
+  /// Asked after a flight word was published: see exec.h.
+  bool closed_to_copies() const { return page().closed.load(std::memory_order_acquire) != 0; }
+  /// The word of some thread there is this one.
+  bool in_flight(std::uint64_t word) const;
+  /// Some thread there works on something of the owner of the tag.
+  bool in_flight_at(std::uint32_t tag) const;
+
+ private:
+  const ProcessPageLayout& page() const {
+    return *reinterpret_cast<const ProcessPageLayout*>(memory_.data());
+  }
+  template <class Match>
+  bool any_word(Match match) const;
+  SharedMemory memory_;
+};
+
+/// This process's own page: made at first use, never destroyed; a forked child makes another.
+/// Making it allows processes of the same user to copy from and to this one also where the Yama
+/// security module asks for that (PR_SET_PTRACER_ANY), unless WEFT_PTRACER=off says no.
+class ProcessPage {
+ public:
+  static Result<ProcessPage*> mine();
+  /// Never makes one; nullptr also in a child after vfork, which looks at its parent's memory.
+  static ProcessPage* existing();
+
+  int fd() const { return memory_.fd(); }
+  /// The calling thread lives as long as the process: its end is the end of `alive`.
+  void adopt_liveness();
+  bool has_liveness() const { return adopted_.load(std::memory_order_acquire); }
+  /// Written to wake the helper; given to neighbours.
+  void set_doorbell(int fd) { doorbell_.store(fd, std::memory_order_release); }
+  /// -1 while there is none.
+  int doorbell() const {
+    const int fd = doorbell_.load(std::memory_order_acquire);
+    return is_ours(fd) ? fd : -1;
+  }
+  void set_sleeping(bool sleeping);
+  /// Counts: several threads may try to exec at once.
+  void close_to_copies(bool closed);
+  bool cannot_membarrier() const { return page().cannot_membarrier != 0; }
+
+  /// The calling thread's words; nullptr when too many threads have some.
+  FlightSlot* flight() {
+    FlightSlot* slot = my_slot_;
+    return slot != nullptr ? slot : enlist();
+  }
+
+  /// Everything that other threads of registered processes published before is visible after.
+  void barrier() const;
+
+ private:
+  static Result<ProcessPage*> create();
+  /// The program has closed its descriptor: the same page with another one.
+  bool renew();
+  static void forget_parent();
+  FlightSlot* enlist();
+  ProcessPageLayout& page() const { return *reinterpret_cast<ProcessPageLayout*>(memory_.data()); }
+  SharedMemory memory_;
+  pid_t process_ = 0;
+  std::atomic<bool> adopted_{false};
+  std::atomic<int> doorbell_{-1};
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local FlightSlot* my_slot_;
+};
+
+/// Words of one thread, cleared at the end of the scope.
+class FlightScope {
+ public:
+  explicit FlightScope(FlightSlot* slot) : slot_(slot) {}
+  ~FlightScope() {
+    if (slot_ != nullptr) slot_->clear();
+  }
+  FlightScope(const FlightScope&) = delete;
+  FlightScope& operator=(const FlightScope&) = delete;
+
+ private:
+  FlightSlot* slot_;
+};
+
+/// Orders published words before the checks that follow: the fence, if one is needed at all.
+inline void flight_order(bool fence) {
+  if (fence) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace weft::host

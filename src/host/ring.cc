@@ -1,0 +1,163 @@
+#include "host/ring.h"
+
+#include <bit>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace weft::host {
+
+Result<RingProducer> RingProducer::create() {
+  auto memory =
+      SharedMemory::create("weft-ring", kRingMemoryBytes, kRingControlBytes + kFirstRingBytes,
+                           SharedMemory::Peers::kWrite);
+  if (!memory) return tl::unexpected(memory.error());
+  RingProducer ring;
+  ring.memory_ = std::move(*memory);
+  ring.pending_.resize(kFirstRingBytes / kLine);
+  return ring;
+}
+
+Record* RingProducer::reserve(std::uint32_t bytes) {
+  const std::uint32_t lines = lines_for(bytes);
+  WEFT_ASSERT(bytes <= max_payload());
+  if (wants_to_grow_) [[unlikely]] {
+    if (!empty()) return nullptr;  // the consumer catches up once, then the ring is larger
+    grow();
+  }
+  const auto to_end = static_cast<std::uint32_t>(size_ - (tail_ & (size_ - 1))) / kLine;
+  if (lines > to_end) {
+    if (!has_room(std::uint64_t{to_end} + lines)) return full();
+    Record* pad = at(tail_);
+    pad->header = {};
+    pad->header.kind = static_cast<std::uint8_t>(RecordKind::kPad);
+    put(to_end, nullptr, 0);
+  } else if (!has_room(lines)) {
+    return full();
+  }
+  reserved_lines_ = lines;
+  Record* record = at(tail_);
+  record->status = 0;
+  return record;
+}
+
+Record* RingProducer::full() {
+  // While a growth is not yet consumed, that is all that is missing.
+  wants_to_grow_ = size_ < kMaxRingBytes && window_ == size_;
+  return nullptr;
+}
+
+void RingProducer::publish(void* owner, std::uint32_t cookie) {
+  put(reserved_lines_, owner, cookie);
+}
+
+void RingProducer::put(std::uint32_t lines, void* owner, std::uint32_t cookie) {
+  Record* record = at(tail_);
+  record->header.lines = static_cast<std::uint16_t>(lines);
+  const std::uint32_t ticket = RingConsumer::ticket_of(tail_);
+  tail_ += std::uint64_t{lines} * kLine;
+  // Old payload there must not pass for a ticket. Before the record, so that whoever sees the
+  // record sees this.
+  at(tail_)->ticket.store(0, std::memory_order_relaxed);
+  pending_at(pending_count_++) = {owner, cookie, lines};
+  record->ticket.store(ticket, std::memory_order_release);
+}
+
+// Everything before was given back, so the two geometries share no record but this one; until it is
+// consumed, no more is written than fits in both.
+void RingProducer::grow() {
+  wants_to_grow_ = false;
+  const std::uint32_t larger = size_ * 4 <= kMaxRingBytes ? size_ * 4 : kMaxRingBytes;
+  if (!memory_.reserve(kRingControlBytes + size_, larger - size_)) return;
+  std::vector<Pending> pending(larger / kLine);
+  pending_.swap(pending);
+  pending_first_ = 0;
+  WEFT_ASSERT(pending_count_ == 0);
+  Record* record = at(tail_);
+  record->header = {};
+  record->header.kind = static_cast<std::uint8_t>(RecordKind::kGrow);
+  record->header.immediate = larger;
+  record->header.lines = 1;
+  record->status = 0;
+  const std::uint32_t ticket = RingConsumer::ticket_of(tail_);
+  grown_at_ = tail_;
+  tail_ += kLine;
+  window_ = size_;
+  size_ = larger;
+  at(tail_)->ticket.store(0, std::memory_order_relaxed);
+  pending_at(pending_count_++) = {nullptr, 0, 1};
+  record->ticket.store(ticket, std::memory_order_release);
+}
+
+bool RingProducer::peek(Answered* out) {
+  if (broken_) return false;
+  if (collected_ == returned_) {
+    // acquire pairs with the release in give_back(): the answers are there.
+    const std::uint64_t head = control()->head.load(std::memory_order_acquire);
+    if (head - collected_ > tail_ - collected_) {
+      broken_ = true;
+      return false;
+    }
+    returned_ = head;
+    if (collected_ == returned_) return false;
+  }
+  const Pending& pending = pending_at(0);
+  if (pending.lines * std::uint64_t{kLine} > returned_ - collected_) {
+    broken_ = true;  // in the middle of a record
+    return false;
+  }
+  *out = {pending.owner, pending.cookie, pending.lines, at(collected_)};
+  return true;
+}
+
+void RingProducer::pop() {
+  const Pending& pending = pending_at(0);
+  if (window_ != size_ && collected_ >= grown_at_) window_ = size_;
+  collected_ += std::uint64_t{pending.lines} * kLine;
+  pending_first_ = (pending_first_ + 1) & (pending_.size() - 1);
+  --pending_count_;
+}
+
+void RingProducer::forget(const void* owner) {
+  for (std::size_t i = 0; i < pending_count_; ++i) {
+    Pending& pending = pending_at(i);
+    if (pending.owner == owner) pending.owner = nullptr;
+  }
+}
+
+bool RingConsumer::take(Taken* out) {
+  for (;;) {
+    if (broken_ || !ready()) return false;
+    Record* record = at(position_);
+    std::memcpy(&out->header, &record->header, sizeof(RecordHeader));
+    const RecordHeader& header = out->header;
+    const std::uint64_t left = size_ - (position_ & (size_ - 1));
+    const std::uint64_t bytes = std::uint64_t{header.lines} * kLine;
+    if (header.lines == 0 || bytes > left || header.bytes > bytes - kRecordPayloadAt) {
+      broken_ = true;
+      return false;
+    }
+    position_ += bytes;
+    if (header.kind >= static_cast<std::uint8_t>(RecordKind::kFirstOfUser)) {
+      out->record = record;
+      return true;
+    }
+    if (header.kind == static_cast<std::uint8_t>(RecordKind::kGrow)) {
+      if (header.immediate <= size_ || header.immediate > kMaxRingBytes ||
+          !std::has_single_bit(header.immediate)) {
+        broken_ = true;
+        return false;
+      }
+      size_ = header.immediate;
+    }
+    give_back();  // nobody else will
+  }
+}
+
+void RingConsumer::give_back() {
+  auto* control = reinterpret_cast<RingControl*>(memory_.data());
+  // release: whatever was written into the records comes first.
+  control->head.store(position_, std::memory_order_release);
+}
+
+}  // namespace weft::host

@@ -1,0 +1,174 @@
+// A ring of records from one process to another: single producer, single consumer, in memory that
+// both may write. A record lies in whole cache lines; its first word, the ticket, is stored last
+// (release) and tells the consumer that the record is there, so a small message costs one cache
+// line. The consumer may answer inside a record (a status, a result, data); storing `head` behind
+// it (release) gives record and answer back. A record without an answer was executed.
+//
+// The data area is address space for the largest ring; only what traffic needed so far has pages.
+// Each side keeps its own positions and believes nothing: a broken ring is reported, never
+// followed. Whoever calls holds the lock of its side. docs/memory-model.md states the protocol.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "host/shared_memory.h"
+
+namespace weft::host {
+
+inline constexpr std::uint32_t kLine = 64;
+inline constexpr std::size_t kRingControlBytes = 4096;
+inline constexpr std::uint32_t kFirstRingBytes = 32 * 1024;
+inline constexpr std::uint32_t kMaxRingBytes = 1024 * 1024;
+inline constexpr std::size_t kRingMemoryBytes = kRingControlBytes + kMaxRingBytes;
+
+/// What a record asks for; the values above kGrow belong to those who use the ring.
+enum class RecordKind : std::uint8_t { kPad, kGrow, kFirstOfUser };
+
+/// First bytes of a record, as they lie in memory. The ticket is separate: see Record.
+struct RecordHeader {
+  std::uint8_t kind = 0;
+  std::uint8_t flags = 0;
+  std::uint16_t lines = 0;        ///< of the whole record
+  std::uint32_t destination = 0;  ///< queue pair
+  std::uint32_t source = 0;       ///< queue pair
+  std::uint32_t sequence = 0;     ///< of the record among those of its queue pair
+  std::uint32_t length = 0;       ///< of the whole message
+  std::uint32_t immediate = 0;    ///< or a key, a queue key, the size of a grown ring
+  std::uint32_t bytes = 0;        ///< of payload in this record
+};
+
+struct alignas(kLine) Record {
+  std::atomic<std::uint32_t> ticket;
+  RecordHeader header;
+  std::uint32_t status;  ///< the consumer's answer; 0 when it is published
+  std::uint32_t result32;
+  std::byte payload[1];  ///< 24 in this line, and on into the next ones
+};
+static_assert(sizeof(Record) == kLine && offsetof(Record, payload) == 40);
+inline constexpr std::uint32_t kRecordPayloadAt = offsetof(Record, payload);
+
+constexpr std::uint32_t lines_for(std::uint32_t bytes) {
+  return (kRecordPayloadAt + bytes + kLine - 1) / kLine;
+}
+
+struct RingControl {
+  alignas(kLine) std::atomic<std::uint64_t> head;
+};
+
+class RingProducer {
+ public:
+  /// Maps the control page and the first pages of the data area of memory that create() made.
+  static Result<RingProducer> create();
+  int fd() const { return memory_.fd(); }
+
+  /// A record with room for `bytes` of payload, not yet visible; nullptr when there is no room now.
+  /// `bytes` <= max_payload(). The caller fills header (but kind's lines) and payload, then
+  /// publishes. Status and result are 0.
+  Record* reserve(std::uint32_t bytes);
+  void publish(void* owner, std::uint32_t cookie);
+  std::uint32_t max_payload() const { return size_ / 4 - kLine; }
+
+  /// The consumer gave back records that were not popped yet.
+  bool moved() const { return control()->head.load(std::memory_order_acquire) != collected_; }
+  bool empty() const { return collected_ == tail_; }
+
+  struct Answered {
+    void* owner;  ///< null: nobody waits for it
+    std::uint32_t cookie;
+    std::uint32_t lines;
+    Record* record;  ///< answer and payload, until pop()
+  };
+  /// The oldest record that the consumer gave back; false when there is none.
+  bool peek(Answered* out);
+  /// Done with what peek() showed.
+  void pop();
+  /// The consumer's position makes no sense: it is broken or hostile.
+  bool broken() const { return broken_; }
+  /// Records of this owner are nobody's from now on.
+  void forget(const void* owner);
+  /// For each record that is still out; the owner is about to learn that the consumer is gone.
+  template <class Visit>
+  void for_each_pending(Visit visit) {
+    for (std::size_t i = 0; i < pending_count_; ++i) {
+      Pending& pending = pending_at(i);
+      if (pending.owner != nullptr) visit(pending.owner);
+    }
+  }
+
+ private:
+  struct Pending {
+    void* owner = nullptr;
+    std::uint32_t cookie = 0;
+    std::uint32_t lines = 0;
+  };
+
+  RingControl* control() const { return reinterpret_cast<RingControl*>(memory_.data()); }
+  Record* at(std::uint64_t position) const {
+    return reinterpret_cast<Record*>(memory_.data() + kRingControlBytes + (position & (size_ - 1)));
+  }
+  Pending& pending_at(std::size_t i) {
+    return pending_[(pending_first_ + i) & (pending_.size() - 1)];
+  }
+  bool has_room(std::uint64_t lines) const {
+    // One line more: the ticket behind the record is cleared with it.
+    return tail_ + (lines + 1) * kLine - collected_ <= window_;
+  }
+  void put(std::uint32_t lines, void* owner, std::uint32_t cookie);
+  Record* full();
+  void grow();
+
+  SharedMemory memory_;
+  std::uint64_t tail_ = 0;       ///< behind the last record
+  std::uint64_t collected_ = 0;  ///< records before it were given back and looked at
+  std::uint64_t returned_ = 0;   ///< the consumer's head, checked
+  std::uint32_t size_ = kFirstRingBytes;
+  std::uint32_t window_ = kFirstRingBytes;  ///< below size_ while a growth is not yet consumed
+  std::uint64_t grown_at_ = 0;
+  std::uint32_t reserved_lines_ = 0;
+  bool wants_to_grow_ = false;
+  bool broken_ = false;
+  std::vector<Pending> pending_;
+  std::size_t pending_first_ = 0, pending_count_ = 0;
+};
+
+class RingConsumer {
+ public:
+  RingConsumer() = default;
+  /// Memory that a peer sent; its size has been checked against kRingMemoryBytes.
+  explicit RingConsumer(SharedMemory memory) : memory_(std::move(memory)) {}
+
+  bool ready() const {
+    return at(position_)->ticket.load(std::memory_order_acquire) == ticket_of(position_);
+  }
+  struct Taken {
+    RecordHeader header;  ///< a copy: the producer may change its own
+    Record* record;       ///< where answer and payload are; header.bytes fit into it
+  };
+  /// The next record, if there is one; it stays until the next call. False: nothing there, or the
+  /// ring is broken.
+  bool take(Taken* out);
+  /// Gives back everything that was taken.
+  void give_back();
+  bool broken() const { return broken_; }
+
+  static std::uint32_t ticket_of(std::uint64_t position) {
+    return static_cast<std::uint32_t>(position / kLine) | 1u << 31;
+  }
+
+ private:
+  Record* at(std::uint64_t position) const {
+    return reinterpret_cast<Record*>(memory_.data() + kRingControlBytes + (position & (size_ - 1)));
+  }
+
+  SharedMemory memory_;
+  std::uint64_t position_ = 0;
+  std::uint32_t size_ = kFirstRingBytes;
+  bool broken_ = false;
+};
+
+}  // namespace weft::host

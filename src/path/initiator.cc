@@ -1,0 +1,102 @@
+#include "path/initiator.h"
+
+#include <algorithm>
+
+#include "path/direct_copy.h"
+#include "transport/timing.h"
+
+namespace weft::path {
+namespace {
+
+constexpr std::uint8_t kRetryForEver = 7;
+/// How often a peer that is not ready is looked at again.
+constexpr Nanoseconds kPeerRecheck_ns = 1'000'000;
+
+}  // namespace
+
+void Initiator::forget_progress() {
+  offset_ = 0;
+  started_ = false;
+  waiting_since_ = 0;
+  not_before_ = 0;
+}
+
+Step Initiator::done(queue::QueuePair& qp, const queue::SendWqe& wqe) {
+  offset_ = 0;
+  started_ = false;
+  waiting_since_ = 0;
+  retries_rnr_ = qp.attributes.rnr_retry;
+  complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+  return Step::kNext;
+}
+
+Step Initiator::fail(queue::QueuePair& qp, CompletionStatus status) {
+  offset_ = 0;
+  started_ = false;
+  complete_front(qp, status, 0);
+  QpState expected = QpState::kReadyToSend;
+  if (!reliable_ && qp.state.compare_exchange_strong(expected, QpState::kSendQueueError,
+                                                     std::memory_order_acq_rel)) {
+    qp.shared->scheduler->run_soon(qp);
+  } else {
+    fail_queue_pair(qp);
+  }
+  return Step::kNext;
+}
+
+Step Initiator::unheard(queue::QueuePair& qp, queue::SendWqe& wqe) {
+  const CompletionStatus status = check_gather(qp, wqe);
+  return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+}
+
+Step Initiator::wait_until(queue::QueuePair& qp, Nanoseconds when) {
+  not_before_ = when;
+  qp.shared->scheduler->run_at(qp, when);
+  return Step::kWait;
+}
+
+bool Initiator::pauses(queue::QueuePair& qp) {
+  if (not_before_ == 0) [[likely]]
+    return false;
+  if (qp.shared->scheduler->now() < not_before_) {
+    wait_until(qp, not_before_);
+    return true;
+  }
+  not_before_ = 0;
+  return false;
+}
+
+Step Initiator::no_peer(queue::QueuePair& qp, queue::SendWqe& wqe) {
+  if (!reliable_) return unheard(qp, wqe);
+  const Nanoseconds now = qp.shared->scheduler->now();
+  if (waiting_since_ == 0) waiting_since_ = now;
+  const Nanoseconds timeout = transport::ack_timeout_ns(qp.attributes.timeout);
+  if (timeout != kNever) {
+    const Nanoseconds patience = timeout * (qp.attributes.retry_count + 1u);
+    if (now - waiting_since_ >= patience) return fail(qp, CompletionStatus::kRetryExceeded);
+  }
+  return wait_until(qp, now + std::min(timeout, kPeerRecheck_ns));
+}
+
+Step Initiator::not_ready(queue::QueuePair& qp, std::uint8_t rnr_timer) {
+  if (retries_rnr_ == 0) return fail(qp, CompletionStatus::kRnrRetryExceeded);
+  if (qp.attributes.rnr_retry != kRetryForEver) --retries_rnr_;
+  return wait_until(qp, qp.shared->scheduler->now() + transport::rnr_timer_ns(rnr_timer));
+}
+
+Step Initiator::delay(queue::QueuePair& qp, queue::SendWqe& wqe) {
+  if (!started_ && wqe.delay_ns > 0) {
+    started_ = true;
+    return wait_until(qp, qp.shared->scheduler->now() + wqe.delay_ns);
+  }
+  return done(qp, wqe);
+}
+
+void Initiator::tell_drained(queue::QueuePair& qp) {
+  if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained && !told_drained_) {
+    told_drained_ = true;
+    qp.shared->events->on_event(qp, queue::QpEvent::kSendQueueDrained);
+  }
+}
+
+}  // namespace weft::path

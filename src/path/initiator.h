@@ -1,0 +1,54 @@
+// What all paths in which the initiator does the work have in common: how an element of the send
+// queue ends, how a peer that is not there or not ready is waited for, and the work that never
+// leaves the queue pair. Under the queue pair's send_lock.
+#pragma once
+
+#include <cstdint>
+
+#include "queue/path.h"
+#include "queue/queue_pair.h"
+
+namespace weft::path {
+
+/// What became of an element.
+enum class Step : std::uint8_t {
+  kNext,  ///< completed, or on its way
+  kMore,  ///< a part of it is done, the budget ended
+  kWait,  ///< nothing can be done before a time that the scheduler knows, or before an answer
+};
+
+class Initiator : public queue::Path {
+ public:
+  void start_sending(queue::QueuePair& qp) override { retries_rnr_ = qp.attributes.rnr_retry; }
+
+ protected:
+  explicit Initiator(const queue::QueuePair& qp)
+      : reliable_(qp.service == Service::kReliableConnection) {}
+
+  /// The front element is complete.
+  Step done(queue::QueuePair& qp, const queue::SendWqe& wqe);
+  /// The front element fails. A reliable queue pair dies of it, an unreliable one stops sending.
+  Step fail(queue::QueuePair& qp, CompletionStatus status);
+  /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
+  Step unheard(queue::QueuePair& qp, queue::SendWqe& wqe);
+  Step wait_until(queue::QueuePair& qp, Nanoseconds when);
+  /// No peer: a reliable queue pair tries until its retries would have run out on the wire.
+  Step no_peer(queue::QueuePair& qp, queue::SendWqe& wqe);
+  /// The peer of a reliable queue pair has no receive buffer.
+  Step not_ready(queue::QueuePair& qp, std::uint8_t rnr_timer);
+  Step delay(queue::QueuePair& qp, queue::SendWqe& wqe);
+  /// True while a pause that wait_until() began lasts.
+  bool pauses(queue::QueuePair& qp);
+  void tell_drained(queue::QueuePair& qp);
+  void forget_progress();
+
+  std::uint32_t offset_ = 0;  ///< bytes of the element in work that are done
+  std::uint8_t retries_rnr_ = 0;
+  const bool reliable_;
+  bool started_ = false;  ///< the element in work has its name, or its delay runs
+  bool told_drained_ = false;
+  Nanoseconds waiting_since_ = 0;  ///< for a peer that is not there
+  Nanoseconds not_before_ = 0;     ///< RNR pause, delay, or the next look for the peer
+};
+
+}  // namespace weft::path

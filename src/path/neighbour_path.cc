@@ -1,0 +1,725 @@
+#include "path/neighbour_path.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/assert.h"
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "memory/grant.h"
+#include "path/direct_copy.h"
+#include "path/neighbour_target.h"
+#include "transport/message.h"
+
+namespace weft::path {
+namespace {
+
+using host::FlightUse;
+using memory::Flight;
+using memory::Hold;
+using queue::Budget;
+using queue::QueuePair;
+using queue::SendWqe;
+
+/// Up to here a write is executed before it would be put into the send queue.
+constexpr std::uint32_t kAtOnceBytes = 64 * 1024;
+/// A write behind work in the ring goes through the ring too, up to here; a longer one waits.
+constexpr std::uint32_t kRingWriteBytes = 4096;
+constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
+
+// A cookie names the element by the low bits of its index, and the run of records that it is of.
+constexpr std::uint32_t kIndexMask = 0x1'FFFF;
+constexpr unsigned kRunShift = 17;
+constexpr std::uint32_t kRunMask = 0x3FFF;
+constexpr std::uint32_t kCompletes = 1u << 31;
+
+CompletionStatus status_of(std::uint32_t answer) {
+  switch (static_cast<Answer>(answer)) {
+    case Answer::kAccess:
+      return CompletionStatus::kRemoteAccessError;
+    case Answer::kOperation:
+      return CompletionStatus::kRemoteOperationError;
+    default:
+      return CompletionStatus::kRemoteInvalidRequest;
+  }
+}
+
+/// How copying a part went.
+enum class Copied : std::uint8_t { kDone, kOwnFault, kTargetFault, kTargetGone, kNotAllowed };
+
+class NeighbourPathOfProcess final : public NeighbourPath {
+ public:
+  NeighbourPathOfProcess(const QueuePair& qp, std::shared_ptr<host::Outbound> link,
+                         host::ProcessPage& page)
+      : NeighbourPath(qp, std::move(link)), page_(page) {}
+
+  void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
+    if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
+      told_drained_ = false;
+    }
+    while (cursor_ != qp.sq.tail() && qp.can_send()) {
+      if (offset_ == 0 && !started_ &&
+          qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained) {
+        break;
+      }
+      if (budget.bytes == 0 || budget.requests-- == 0) {
+        qp.shared->scheduler->run_soon(qp);
+        break;
+      }
+      if (pauses(qp)) break;
+      if (execute(qp, qp.sq.at(cursor_), budget) == Step::kWait) break;
+    }
+    if (alone(qp) && (qp.sq.empty() || (offset_ == 0 && !started_))) tell_drained(qp);
+    guard.unlock();
+    if (std::exchange(published_, false)) link_->ring_doorbell();
+  }
+
+  bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
+    if (request.op != SendOp::kWrite || request.sges.size() != 1 ||
+        has(request.flags, SendFlags::kInline)) {
+      return false;
+    }
+    const Sge& sge = request.sges.front();
+    const RemoteAddress& remote = request.remote;
+    if (sge.length > kAtOnceBytes || !source_.covers(sge.lkey, sge.address, sge.length) ||
+        !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
+      return remember(qp, sge, remote);
+    }
+    host::FlightSlot* slot = page_.flight();
+    if (slot == nullptr) [[unlikely]]
+      return false;
+    Flight::mine().put(Hold::kLocal, source_.entry);
+    slot->put(FlightUse::kQueuePair, peer_.flight);
+    slot->put(FlightUse::kKey, target_.flight);
+    Flight::order();
+    host::flight_order(link_->fence);
+    const bool done =
+        peer_.holds() && source_.holds() && target_.holds() &&
+        !link_->dead.load(std::memory_order_relaxed) &&
+        memory::guarded_copy(target_.mapped + (remote.address - target_.base),
+                             source_.at(sge.address), sge.length) == memory::Fault::kNone;
+    slot->clear();
+    Flight::clear(Hold::kLocal);
+    if (!done) [[unlikely]] {
+      source_ = {};
+      target_ = {};
+      return false;
+    }
+    if (has(request.flags, SendFlags::kSignaled) || qp.signal_all) {
+      qp.send_cq->emplace(false, [&](Completion& completion) {
+        completion = {};
+        completion.wr_id = request.wr_id;
+        completion.op = CompletionOp::kWrite;
+        completion.byte_count = sge.length;
+        completion.qpn = qp.qpn;
+      });
+    }
+    return true;
+  }
+
+  void start_sending(QueuePair& qp) override {
+    Initiator::start_sending(qp);
+    cursor_ = qp.sq.head();
+  }
+
+  void stop(QueuePair& qp) override {
+    forget_progress();
+    next_run();
+    cursor_ = qp.sq.tail();
+    {
+      const std::lock_guard guard(link_->lock);
+      link_->ring.forget(&qp);
+      std::erase(link_->waiting, &qp);
+    }
+    if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
+    transport::return_receive(qp, std::exchange(inbox.receive, nullptr));
+  }
+
+  void on_answers(QueuePair& qp, queue::SendGuard guard, std::span<RingAnswer> answers) override {
+    for (RingAnswer& answer : answers) {
+      if (!qp.can_send()) break;
+      if ((answer.cookie >> kRunShift & kRunMask) != run_) continue;
+      const std::uint32_t sequence = answered_++;
+      const std::uint32_t index = index_of(qp, answer.cookie);
+      if (qp.sq.empty() || index != qp.sq.head()) continue;
+      on_answer(qp, qp.sq.front(), sequence, answer);
+    }
+    advance(qp, std::move(guard), {});
+  }
+
+  void on_target_dead(QueuePair& qp) override {
+    {
+      const std::lock_guard guard(qp.send_lock);
+      if (qp.path.get() != this || !qp.can_receive()) return;
+      if (!qp.sq.empty() && qp.can_send()) {
+        complete_front(qp, CompletionStatus::kRetryExceeded, 0);
+        next_run();
+        cursor_ = qp.sq.head();
+      }
+      fail_queue_pair(qp);
+    }
+    qp.shared->events->on_event(qp, queue::QpEvent::kFatal);
+  }
+
+ private:
+  // ---- the element at the cursor -----------------------------------------------------------
+
+  /// Nothing is on its way: the element at the cursor is the front one.
+  bool alone(QueuePair& qp) const { return cursor_ == qp.sq.head(); }
+
+  Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    if (transport::is_local(wqe.op)) return local(qp, wqe);
+    if (!find_peer(qp)) [[unlikely]]
+      return nobody(qp, wqe);
+    switch (wqe.op) {
+      case SendOp::kWrite:
+      case SendOp::kWriteImmediate:
+        return write(qp, wqe, budget);
+      case SendOp::kRead:
+        return alone(qp) ? read(qp, wqe, budget) : Step::kWait;
+      case SendOp::kCompareSwap:
+      case SendOp::kFetchAdd:
+        return atomic(qp, wqe);
+      default:
+        return send(qp, wqe, budget);
+    }
+  }
+
+  Step local(QueuePair& qp, SendWqe& wqe) {
+    if (!alone(qp)) return Step::kWait;
+    if (wqe.op == SendOp::kDelay) {
+      const Step step = delay(qp, wqe);
+      if (step == Step::kNext) ++cursor_;
+      return step;
+    }
+    const CompletionStatus status = transport::run_local(qp, wqe);
+    return status == CompletionStatus::kSuccess ? finish(qp, wqe) : give_up(qp, status);
+  }
+
+  Step finish(QueuePair& qp, const SendWqe& wqe) {
+    ++cursor_;
+    return done(qp, wqe);
+  }
+  /// The element fails, once everything before it has ended.
+  Step give_up(QueuePair& qp, CompletionStatus status) {
+    if (!alone(qp)) return Step::kWait;
+    next_run();
+    ++cursor_;
+    return fail(qp, status);
+  }
+
+  // ---- the peer ----------------------------------------------------------------------------
+
+  bool find_peer(QueuePair& qp) {
+    if (peer_.holds() && !link_->dead.load(std::memory_order_relaxed)) [[likely]]
+      return true;
+    return look_up_peer(qp);
+  }
+
+  [[gnu::noinline]] bool look_up_peer(QueuePair& qp) {
+    peer_ = {};
+    if (!link_->usable()) link_->receive(0);
+    if (!link_->alive()) return false;
+    const host::PublicQueuePair* entry = link_->tables.queue_pair(qp.attributes.remote_qpn);
+    if (entry == nullptr) return false;
+    const std::uint64_t word = entry->word.load(std::memory_order_acquire);
+    const bool ours = (word & 1) != 0 && entry->service == static_cast<std::uint8_t>(qp.service) &&
+                      entry->remote_qpn == qp.qpn.value &&
+                      entry->remote_gid == std::hash<Gid>()(qp.local_gid);
+    if (!ours) return false;
+    peer_.entry = entry;
+    peer_.word = word;
+    peer_.qpn = qp.attributes.remote_qpn;
+    peer_.flight =
+        host::flight_word(link_->tables.tag(), true, host::PublicTables::flight_number(peer_.qpn));
+    peer_.pd = entry->pd;
+    peer_.access = entry->access;
+    source_ = {};
+    target_ = {};
+    return true;
+  }
+
+  Step nobody(QueuePair& qp, SendWqe& wqe) {
+    if (!alone(qp)) return Step::kWait;
+    if (link_->usable() ? !link_->process.alive() : link_->dead.load(std::memory_order_acquire)) {
+      if (!reliable_) return lost(qp, wqe);
+      // Whoever buries the link finds this queue pair in error, and passes it by.
+      qp.shared->events->on_event(qp, queue::QpEvent::kFatal);
+      return give_up(qp, CompletionStatus::kRetryExceeded);
+    }
+    const bool called = !link_->usable();
+    const Step step = no_peer(qp, wqe);
+    if (step == Step::kNext) ++cursor_;
+    // Its welcome is on the way: look often, but not for longer than for any other peer.
+    return step == Step::kWait && called
+               ? wait_until(qp, qp.shared->scheduler->now() + kWelcomeRecheck_ns)
+               : step;
+  }
+
+  Step lost(QueuePair& qp, SendWqe& wqe) {
+    const Step step = unheard(qp, wqe);
+    ++cursor_;
+    return step;
+  }
+
+  /// The request breaks a rule of the peer's, which learns of it through the ring.
+  Step refuse(QueuePair& qp, SendWqe& wqe, CompletionStatus status) {
+    if (!put(qp, Ask::kComplain, 0, false, [&](host::RecordHeader& header, std::byte*) {
+          header.immediate = static_cast<std::uint32_t>(status);
+          return true;
+        })) {
+      return Step::kWait;
+    }
+    return reliable_ ? give_up(qp, status) : lost(qp, wqe);
+  }
+
+  [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
+                                             const RemoteAddress& remote) {
+    if (sge.length == 0 || !find_peer(qp)) return false;
+    source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
+    target_ = grant_target(*link_, peer_, remote.key, Access::kRemoteWrite);
+    return false;
+  }
+
+  // ---- the ring ----------------------------------------------------------------------------
+
+  std::uint32_t cookie(bool completes) const {
+    return (completes ? kCompletes : 0) | run_ << kRunShift | (cursor_ & kIndexMask);
+  }
+  static std::uint32_t index_of(QueuePair& qp, std::uint32_t cookie) {
+    const std::uint32_t head = qp.sq.head();
+    return head + ((cookie - head) & kIndexMask);
+  }
+  /// Whatever is in the ring means nothing to us any more.
+  void next_run() {
+    run_ = (run_ + 1) & kRunMask;
+    answered_ = next_sequence_;
+    answered_offset_ = 0;
+    parts_in_ring_ = false;
+  }
+
+  /// A record of this queue pair. fill(header, payload) completes it; false from there, or a full
+  /// ring: nothing was sent.
+  template <class Fill>
+  bool put(QueuePair& qp, Ask ask, std::uint32_t bytes, bool completes, Fill fill) {
+    const std::lock_guard guard(link_->lock);
+    host::Record* record = link_->ring.reserve(bytes);
+    if (record == nullptr) [[unlikely]] {
+      if (std::find(link_->waiting.begin(), link_->waiting.end(), &qp) == link_->waiting.end()) {
+        link_->waiting.push_back(&qp);
+      }
+      return false;
+    }
+    host::RecordHeader& header = record->header;
+    header.kind = static_cast<std::uint8_t>(ask);
+    header.flags = static_cast<std::uint8_t>((qp.attributes.port - 1u) << kPortShift);
+    header.destination = qp.attributes.remote_qpn.value;
+    header.source = qp.qpn.value;
+    header.sequence = next_sequence_;
+    header.bytes = bytes;
+    if (!fill(header, record->payload)) return false;
+    const bool nobodys = ask == Ask::kComplain;
+    link_->ring.publish(nobodys ? nullptr : &qp, cookie(completes));
+    if (!nobodys) ++next_sequence_;
+    published_ = true;
+    return true;
+  }
+
+  std::uint32_t ring_room() {
+    const std::lock_guard guard(link_->lock);
+    return link_->ring.max_payload();
+  }
+
+  /// Message bytes [offset, offset + n) into a record.
+  bool gather(QueuePair& qp, SendWqe& wqe, std::uint64_t offset, std::uint32_t n, std::byte* to) {
+    if (n == 0) return true;
+    if (wqe.is_inline()) {
+      std::memcpy(to, wqe.inline_bytes() + offset, n);
+      return true;
+    }
+    const CompletionStatus status = queue::for_each_part(
+        wqe.sge_list(), offset, n,
+        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+          const auto from = check_part(qp, sge, at, part, memory::Intent::kRead, Hold::kLocal);
+          return from && memory::load({to + before, part}, *from) == memory::Fault::kNone
+                     ? CompletionStatus::kSuccess
+                     : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kLocal);
+    return status == CompletionStatus::kSuccess;
+  }
+
+  /// One part of the element's message as a record behind `ahead` bytes of another header.
+  template <class Fill>
+  Step put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask, std::uint32_t ahead,
+                Fill fill) {
+    const std::uint32_t room = ring_room() - ahead;
+    const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        {room, wqe.length - offset_, std::max<std::uint64_t>(budget.bytes, 1)}));
+    const bool last = offset_ + n == wqe.length;
+    bool readable = true;
+    const bool sent = put(qp, ask, ahead + n, last, [&](host::RecordHeader& header, std::byte* at) {
+      header.flags |=
+          static_cast<std::uint8_t>((offset_ == 0 ? kFirstPart : 0) | (last ? kLastPart : 0));
+      header.length = wqe.length;
+      fill(header, at, last);
+      readable = ask == Ask::kRead || gather(qp, wqe, offset_, n, at + ahead);
+      return readable;
+    });
+    if (!readable) return give_up(qp, CompletionStatus::kLocalProtectionError);
+    if (!sent) return Step::kWait;
+    budget.bytes -= std::min<std::uint64_t>(n, budget.bytes);
+    offset_ += n;
+    parts_in_ring_ = !last;
+    return last ? under_way() : Step::kMore;
+  }
+
+  Step under_way() {
+    offset_ = 0;
+    started_ = false;
+    ++cursor_;
+    return Step::kNext;
+  }
+
+  static void mark(const SendWqe& wqe, host::RecordHeader& header) {
+    header.immediate = wqe.immediate;
+    if (has(wqe.flags, SendFlags::kSolicited)) header.flags |= kSolicits;
+    if (wqe.op == SendOp::kSendImmediate || wqe.op == SendOp::kWriteImmediate) {
+      header.flags |= kHasImmediate;
+    }
+    if (wqe.op == SendOp::kSendInvalidate) header.flags |= kInvalidates;
+  }
+
+  Step send(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    return put_part(qp, wqe, budget, Ask::kSend, 0,
+                    [&](host::RecordHeader& header, std::byte*, bool last) {
+                      if (last) mark(wqe, header);
+                    });
+  }
+
+  Step through_ring(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
+    return put_part(qp, wqe, budget, ask, sizeof(RemotePart),
+                    [&](host::RecordHeader& header, std::byte* at, bool last) {
+                      const RemotePart part{wqe.rdma.remote.address + offset_,
+                                            wqe.rdma.remote.key.value, offset_, 0, 0};
+                      std::memcpy(at, &part, sizeof part);
+                      if (last) mark(wqe, header);
+                    });
+  }
+
+  // ---- answers -----------------------------------------------------------------------------
+
+  void on_answer(QueuePair& qp, SendWqe& wqe, std::uint32_t sequence, RingAnswer& answer) {
+    const bool completes = (answer.cookie & kCompletes) != 0;
+    if (answer.status == static_cast<std::uint32_t>(Answer::kDone) || !reliable_) [[likely]] {
+      if (!take_data(qp, wqe, answer)) {
+        cursor_ = qp.sq.head();
+        static_cast<void>(give_up(qp, CompletionStatus::kLocalProtectionError));
+      } else if (completes) {
+        complete(qp, wqe);
+      }
+      return;
+    }
+    // Begin again with this element; what else is in the ring was not executed.
+    next_run();
+    cursor_ = qp.sq.head();
+    offset_ = wqe.started ? wqe.length : 0;
+    started_ = false;
+    next_sequence_ = answered_ = sequence;
+    Step step = Step::kWait;
+    switch (static_cast<Answer>(answer.status)) {
+      case Answer::kNotReady:
+        step = not_ready(qp, static_cast<std::uint8_t>(answer.result & 31));
+        break;
+      case Answer::kOutOfTurn:
+      case Answer::kNobody:
+        peer_ = {};
+        step = no_peer(qp, wqe);
+        break;
+      default:
+        step = fail(qp, status_of(answer.status));
+    }
+    if (step == Step::kNext) ++cursor_;
+  }
+
+  /// The front element has ended well; the one in work, if any, is another.
+  void complete(QueuePair& qp, const SendWqe& wqe) {
+    answered_offset_ = 0;
+    waiting_since_ = 0;
+    retries_rnr_ = qp.attributes.rnr_retry;
+    complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+  }
+
+  /// What reads and atomics bring home.
+  bool take_data(QueuePair& qp, SendWqe& wqe, RingAnswer& answer) {
+    if (transport::is_atomic(wqe.op)) {
+      return scatter(qp, wqe, 0, std::as_bytes(std::span(&answer.old_value, 1)));
+    }
+    if (!transport::is_read(wqe.op)) return true;
+    const std::uint32_t n = std::min(answer.bytes, wqe.length - answered_offset_);
+    const std::uint32_t at = std::exchange(answered_offset_, answered_offset_ + n);
+    return scatter(qp, wqe, at, {answer.data.get(), n});
+  }
+
+  bool scatter(QueuePair& qp, SendWqe& wqe, std::uint64_t offset, std::span<const std::byte> from) {
+    if (from.empty()) return true;
+    const CompletionStatus status = queue::for_each_part(
+        wqe.sge_list(), offset, from.size(),
+        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+          const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, Hold::kLocal);
+          return to && memory::store(*to, from.subspan(before, part)) == memory::Fault::kNone
+                     ? CompletionStatus::kSuccess
+                     : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kLocal);
+    return status == CompletionStatus::kSuccess;
+  }
+
+  // ---- memory semantics --------------------------------------------------------------------
+
+  /// The peer's memory for the next n bytes, published; at the start the whole range is checked, so
+  /// that a request that does not fit touches nothing.
+  TargetPlace target_place(const SendWqe& wqe, host::FlightSlot& slot, std::uint64_t n,
+                           Access need) {
+    slot.put(FlightUse::kQueuePair, peer_.flight);
+    const RemoteAddress& remote = wqe.rdma.remote;
+    if (offset_ == 0 && n < wqe.length) {
+      const TargetPlace whole =
+          check_target(*link_, peer_, slot, {remote.key, remote.address, wqe.length, need});
+      if (whole.verdict != TargetPlace::Verdict::kAllowed) return whole;
+    }
+    return check_target(*link_, peer_, slot, {remote.key, remote.address + offset_, n, need});
+  }
+
+  Step write(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    const bool data_done = offset_ == wqe.length;
+    if (!data_done) {
+      if (parts_in_ring_) return through_ring(qp, wqe, budget, Ask::kWrite);
+      if (!alone(qp)) {
+        return wqe.length <= kRingWriteBytes ? through_ring(qp, wqe, budget, Ask::kWrite)
+                                             : Step::kWait;
+      }
+      host::FlightSlot* slot = page_.flight();
+      if (slot == nullptr) return through_ring(qp, wqe, budget, Ask::kWrite);
+      const host::FlightScope scope(slot);
+      const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+      const TargetPlace to = target_place(wqe, *slot, n, Access::kRemoteWrite);
+      if (!peer_.holds()) return nobody(qp, wqe);
+      if (to.verdict == TargetPlace::Verdict::kRefused) {
+        return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+      }
+      if (to.verdict == TargetPlace::Verdict::kTargetsTask ||
+          (to.mapped == nullptr && !link_->can_copy())) {
+        return through_ring(qp, wqe, budget, Ask::kWrite);
+      }
+      switch (copy_to(qp, wqe, n, to)) {
+        case Copied::kDone:
+          break;
+        case Copied::kOwnFault:
+          return give_up(qp, CompletionStatus::kLocalProtectionError);
+        case Copied::kTargetFault:
+          return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+        case Copied::kTargetGone:
+          return nobody(qp, wqe);
+        case Copied::kNotAllowed:
+          return through_ring(qp, wqe, budget, Ask::kWrite);
+      }
+      offset_ += static_cast<std::uint32_t>(n);
+      budget.bytes -= n;
+      if (offset_ < wqe.length) return Step::kMore;
+    }
+    if (wqe.op == SendOp::kWrite) {
+      if (!alone(qp)) return Step::kWait;  // nothing was to be written
+      return finish(qp, wqe);
+    }
+    wqe.started = true;
+    const bool sent = put(qp, Ask::kNotify, 0, true, [&](host::RecordHeader& header, std::byte*) {
+      header.length = wqe.length;
+      mark(wqe, header);
+      return true;
+    });
+    return sent ? under_way() : Step::kWait;
+  }
+
+  Step read(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    if (wqe.length == 0) return finish(qp, wqe);
+    host::FlightSlot* slot = page_.flight();
+    if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, Ask::kRead);
+    const host::FlightScope scope(slot);
+    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+    const TargetPlace from = target_place(wqe, *slot, n, Access::kRemoteRead);
+    if (!peer_.holds()) return nobody(qp, wqe);
+    if (from.verdict == TargetPlace::Verdict::kRefused) {
+      return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+    }
+    if (from.verdict == TargetPlace::Verdict::kTargetsTask ||
+        (from.mapped == nullptr && !link_->can_copy())) {
+      return through_ring(qp, wqe, budget, Ask::kRead);
+    }
+    switch (copy_from(qp, wqe, n, from)) {
+      case Copied::kDone:
+        break;
+      case Copied::kOwnFault:
+        return give_up(qp, CompletionStatus::kLocalProtectionError);
+      case Copied::kTargetFault:
+        return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+      case Copied::kTargetGone:
+        return nobody(qp, wqe);
+      case Copied::kNotAllowed:
+        return through_ring(qp, wqe, budget, Ask::kRead);
+    }
+    offset_ += static_cast<std::uint32_t>(n);
+    budget.bytes -= n;
+    return offset_ < wqe.length ? Step::kMore : finish(qp, wqe);
+  }
+
+  Step atomic(QueuePair& qp, SendWqe& wqe) {
+    if (alone(qp) && wqe.rdma.remote.address % 8 == 0) {
+      if (host::FlightSlot* slot = page_.flight()) {
+        const host::FlightScope scope(slot);
+        const TargetPlace at = target_place(wqe, *slot, 8, Access::kRemoteAtomic);
+        if (!peer_.holds()) return nobody(qp, wqe);
+        if (at.verdict == TargetPlace::Verdict::kRefused) {
+          return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+        }
+        if (at.verdict == TargetPlace::Verdict::kAllowed && at.mapped != nullptr) {
+          return atomic_in_arena(qp, wqe, at.mapped);
+        }
+      }
+    }
+    const Ask ask = wqe.op == SendOp::kCompareSwap ? Ask::kCompareSwap : Ask::kFetchAdd;
+    const bool sent =
+        put(qp, ask, sizeof(RemotePart), true, [&](host::RecordHeader& header, std::byte* payload) {
+          header.flags |= kFirstPart | kLastPart;
+          header.length = 8;
+          const RemotePart part{wqe.rdma.remote.address, wqe.rdma.remote.key.value, 0,
+                                wqe.rdma.compare, wqe.rdma.operand};
+          std::memcpy(payload, &part, sizeof part);
+          return true;
+        });
+    return sent ? under_way() : Step::kWait;
+  }
+
+  Step atomic_in_arena(QueuePair& qp, SendWqe& wqe, std::byte* mapped) {
+    const memory::Place place{qp.space, reinterpret_cast<std::uint64_t>(mapped)};
+    const auto old = wqe.op == SendOp::kCompareSwap
+                         ? memory::compare_swap(place, wqe.rdma.compare, wqe.rdma.operand)
+                         : memory::fetch_add(place, wqe.rdma.operand);
+    if (!old) return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+    return scatter(qp, wqe, 0, std::as_bytes(std::span(&*old, 1)))
+               ? finish(qp, wqe)
+               : give_up(qp, CompletionStatus::kLocalProtectionError);
+  }
+
+  // ---- copies ------------------------------------------------------------------------------
+
+  /// Why the kernel would not copy: `own` is this process's part.
+  Copied why_not(memory::Place own, std::uint64_t n, memory::Intent intent) const {
+    const int error = errno;
+    if (error == ESRCH || !link_->process.alive()) return Copied::kTargetGone;
+    // Also while it is about to exec: if it does, that is its end.
+    if (!link_->can_copy() || error == EAGAIN) return Copied::kNotAllowed;
+    return own.vmm->check(own.address, n, intent) == memory::Fault::kNone ? Copied::kTargetFault
+                                                                          : Copied::kOwnFault;
+  }
+
+  static Copied copied(CompletionStatus status) {
+    if (status == CompletionStatus::kSuccess) return Copied::kDone;
+    return status == CompletionStatus::kLocalProtectionError ? Copied::kOwnFault
+                                                             : Copied::kTargetFault;
+  }
+
+  /// Bytes [offset_, offset_ + n) of the message to the peer's memory.
+  Copied copy_to(QueuePair& qp, SendWqe& wqe, std::uint64_t n, const TargetPlace& to) {
+    if (to.mapped != nullptr) {
+      const memory::Place place{qp.space, reinterpret_cast<std::uint64_t>(to.mapped)};
+      return copied(copy_out(qp, wqe, offset_, n, place, CompletionStatus::kRemoteAccessError));
+    }
+    if (wqe.is_inline()) {
+      return push(wqe.inline_bytes() + offset_, to.address, n)
+                 ? Copied::kDone
+                 : why_not({qp.space, reinterpret_cast<std::uint64_t>(wqe.inline_bytes())}, n,
+                           memory::Intent::kRead);
+    }
+    Copied result = Copied::kDone;
+    const CompletionStatus status = queue::for_each_part(
+        wqe.sge_list(), offset_, n,
+        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+          const auto from = check_part(qp, sge, at, part, memory::Intent::kRead, Hold::kLocal);
+          if (!from) {
+            result = Copied::kOwnFault;
+          } else if (!push(memory::detail::pointer(*from), to.address + before, part)) {
+            result = why_not(*from, part, memory::Intent::kRead);
+          }
+          return result == Copied::kDone ? CompletionStatus::kSuccess
+                                         : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kLocal);
+    return status == CompletionStatus::kLocalLengthError ? Copied::kOwnFault : result;
+  }
+
+  /// The end of a write comes last: programs poll on it.
+  bool push(std::byte* from, std::uint64_t to, std::uint64_t n) const {
+    const std::uint64_t body = n <= 8 ? 0 : ((to + n - 1) & ~std::uint64_t{7}) - to;
+    auto* far = reinterpret_cast<std::byte*>(to);
+    const std::array<iovec, 2> near{iovec{from, body}, iovec{from + body, n - body}};
+    const std::array<iovec, 2> there{iovec{far, body}, iovec{far + body, n - body}};
+    const std::size_t first = body == 0 ? 1 : 0;
+    return link_->write(std::span(near).subspan(first), std::span(there).subspan(first), n);
+  }
+
+  Copied copy_from(QueuePair& qp, SendWqe& wqe, std::uint64_t n, const TargetPlace& from) {
+    if (from.mapped != nullptr) {
+      const memory::Place place{qp.space, reinterpret_cast<std::uint64_t>(from.mapped)};
+      return copied(copy_in(qp, wqe, offset_, n, place, CompletionStatus::kRemoteAccessError));
+    }
+    Copied result = Copied::kDone;
+    const CompletionStatus status = queue::for_each_part(
+        wqe.sge_list(), offset_, n,
+        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+          const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, Hold::kLocal);
+          if (!to) {
+            result = Copied::kOwnFault;
+          } else {
+            const iovec near{memory::detail::pointer(*to), part};
+            const iovec far{reinterpret_cast<void*>(from.address + before), part};
+            if (!link_->read({&near, 1}, {&far, 1}, part)) {
+              result = why_not(*to, part, memory::Intent::kWrite);
+            }
+          }
+          return result == Copied::kDone ? CompletionStatus::kSuccess
+                                         : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kLocal);
+    return status == CompletionStatus::kLocalLengthError ? Copied::kOwnFault : result;
+  }
+
+  host::ProcessPage& page_;
+  TargetPeer peer_;
+  // For execute_at_once().
+  memory::Grant<LocalKey> source_;
+  TargetGrant target_;
+  std::uint32_t cursor_ = 0;         ///< the next element to execute; those before are in the ring
+  std::uint32_t next_sequence_ = 0;  ///< of the next record
+  std::uint32_t answered_ = 0;       ///< sequence of the next record to be answered
+  std::uint32_t answered_offset_ = 0;  ///< bytes of the front read that have come
+  std::uint32_t run_ = 0;              ///< advances when records in the ring lose their meaning
+  bool parts_in_ring_ = false;         ///< of the element at the cursor
+  bool published_ = false;             ///< the doorbell is still to be rung
+};
+
+}  // namespace
+
+std::unique_ptr<queue::Path> make_neighbour_path(QueuePair& qp,
+                                                 std::shared_ptr<host::Outbound> link,
+                                                 host::ProcessPage& page) {
+  return std::unique_ptr<queue::Path>(new (std::nothrow)
+                                          NeighbourPathOfProcess(qp, std::move(link), page));
+}
+
+}  // namespace weft::path

@@ -1,0 +1,381 @@
+#include "path/neighbour_service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "network/flow.h"
+#include "path/direct_copy.h"
+#include "path/neighbour_path.h"
+#include "transport/message.h"
+#include "wire/icrc.h"
+#include "wire/immediate.h"
+#include "wire/packet.h"
+
+namespace weft::path {
+namespace {
+
+using host::RecordHeader;
+using memory::Flight;
+using memory::Hold;
+using queue::QueuePair;
+using Taken = host::RingConsumer::Taken;
+
+Answer answer_of(CompletionStatus status) {
+  switch (status) {
+    case CompletionStatus::kSuccess:
+      return Answer::kDone;
+    case CompletionStatus::kLocalLengthError:
+      return Answer::kInvalid;
+    default:
+      return Answer::kOperation;
+  }
+}
+
+/// One record at work.
+class Execution {
+ public:
+  Execution(QueuePair& qp, const host::Inbound& link, const Taken& taken)
+      : qp_(qp), link_(link), header_(taken.header), record_(*taken.record) {}
+
+  Answer connected() {
+    const std::lock_guard guard(qp_.recv_lock);
+    NeighbourInbox* inbox = find_inbox();
+    if (inbox == nullptr) return Answer::kNobody;
+    inbox_ = inbox;
+    if (ask() == Ask::kComplain) return complain();
+    if (header_.sequence != inbox_->expected) {
+      if (qp_.service == Service::kReliableConnection) return Answer::kOutOfTurn;
+      // Unreliable: a new message is as good as any, the rest of an old one is not.
+      if (!flagged(kFirstPart) && ask() != Ask::kNotify) return Answer::kDone;
+      inbox_->expected = header_.sequence;
+    }
+    const Answer answer = execute();
+    if (answer == Answer::kDone) {
+      ++inbox_->expected;
+      if (flagged(kLastPart)) inbox_->use = 0;
+    }
+    return answer;
+  }
+
+  Answer datagram();
+
+ private:
+  Ask ask() const { return static_cast<Ask>(header_.kind); }
+  bool flagged(std::uint8_t flag) const { return (header_.flags & flag) != 0; }
+
+  /// The initiator's address, by the port that it names.
+  const Gid* source_gid() const {
+    const std::size_t port = header_.flags >> kPortShift;
+    return port < link_.addresses.size() ? &link_.addresses[port] : nullptr;
+  }
+
+  NeighbourInbox* find_inbox() {
+    const Gid* source = source_gid();
+    if (source == nullptr || !qp_.can_receive() || qp_.path == nullptr ||
+        !qp_.path->crosses_processes() || qp_.attributes.remote_qpn.value != header_.source ||
+        qp_.attributes.remote_gid != *source) {
+      return nullptr;
+    }
+    return &static_cast<NeighbourPath&>(*qp_.path).inbox;
+  }
+
+  bool reliable() const { return qp_.service == Service::kReliableConnection; }
+
+  Answer execute() {
+    if (header_.length > kMaxMessageBytes) return refuse(Answer::kInvalid);
+    switch (ask()) {
+      case Ask::kSend:
+        return send();
+      case Ask::kNotify:
+        return notify();
+      case Ask::kWrite:
+        return write();
+      case Ask::kRead:
+        return reliable() ? read() : refuse(Answer::kInvalid);
+      case Ask::kCompareSwap:
+      case Ask::kFetchAdd:
+        return reliable() ? atomic() : refuse(Answer::kInvalid);
+      default:
+        return refuse(Answer::kInvalid);
+    }
+  }
+
+  // ---- endings ---------------------------------------------------------------------------------
+
+  /// The initiator found, with our tables, that it broke a rule of ours.
+  Answer complain() {
+    const auto status = static_cast<CompletionStatus>(header_.immediate);
+    if (status == CompletionStatus::kRemoteAccessError) qp_.count(obs::Counter::kRefusedAccesses);
+    if (qp_.service != Service::kReliableConnection) {
+      qp_.count(obs::Counter::kDroppedMessages);
+    } else {
+      break_off(status == CompletionStatus::kRemoteAccessError ? queue::QpEvent::kAccessError
+                                                               : queue::QpEvent::kRequestError);
+    }
+    return Answer::kDone;
+  }
+
+  void break_off(queue::QpEvent event) {
+    qp_.shared->events->on_event(qp_, event);
+    fail_queue_pair(qp_);
+  }
+
+  /// A rule was broken: on the wire a NAK would kill both ends; unreliable messages are dropped.
+  Answer refuse(Answer answer) {
+    inbox_->use = 0;
+    if (answer == Answer::kAccess) qp_.count(obs::Counter::kRefusedAccesses);
+    if (qp_.service != Service::kReliableConnection) {
+      qp_.count(obs::Counter::kDroppedMessages);
+      return Answer::kDone;
+    }
+    if (answer == Answer::kAccess) {
+      break_off(queue::QpEvent::kAccessError);
+    } else if (answer == Answer::kInvalid) {
+      break_off(queue::QpEvent::kRequestError);
+    } else {
+      fail_queue_pair(qp_);
+    }
+    return answer;
+  }
+
+  Answer no_buffer() {
+    if (qp_.service != Service::kReliableConnection) {
+      qp_.count(obs::Counter::kDroppedMessages);
+      return Answer::kDone;
+    }
+    record_.result32 = qp_.attributes.min_rnr_timer;
+    return Answer::kNotReady;
+  }
+
+  // ---- channel semantics -----------------------------------------------------------------------
+
+  Answer send() {
+    if (flagged(kFirstPart)) {
+      inbox_->filled = 0;
+      // A message that was never finished leaves its buffer to the next one.
+      if (inbox_->receive == nullptr) inbox_->receive = transport::take_receive(qp_);
+      if (inbox_->receive == nullptr) return no_buffer();
+    } else if (inbox_->receive == nullptr) {
+      // The rest of an unreliable message that nobody took.
+      return qp_.service == Service::kReliableConnection ? Answer::kOutOfTurn : Answer::kDone;
+    }
+    const std::uint32_t n = header_.bytes;
+    if (n > header_.length || inbox_->filled > header_.length - n) return refuse(Answer::kInvalid);
+    const CompletionStatus status = scatter(*inbox_->receive, inbox_->filled, payload(0), n);
+    if (status != CompletionStatus::kSuccess) {
+      transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), {.status = status});
+      return refuse(answer_of(status));
+    }
+    inbox_->filled += n;
+    return flagged(kLastPart) ? deliver() : Answer::kDone;
+  }
+
+  Answer deliver() {
+    transport::ReceiveOutcome outcome;
+    outcome.byte_count = inbox_->filled;
+    outcome.solicited = flagged(kSolicits);
+    outcome.source_qp = Qpn(header_.source);
+    if (flagged(kHasImmediate)) {
+      outcome.has_immediate = true;
+      outcome.immediate = header_.immediate;
+    } else if (flagged(kInvalidates)) {
+      const RemoteKey key(header_.immediate);
+      if (!qp_.shared->keys->invalidate(key, qp_.pd, qp_.qpn)) {
+        transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr),
+                                    {.status = CompletionStatus::kRemoteInvalidRequest});
+        return refuse(Answer::kAccess);
+      }
+      outcome.has_invalidate = true;
+      outcome.invalidated_key = key;
+    }
+    transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), outcome);
+    return Answer::kDone;
+  }
+
+  Answer notify() {
+    queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
+    if (receive == nullptr) receive = transport::take_receive(qp_);
+    if (receive == nullptr) return no_buffer();
+    transport::ReceiveOutcome outcome;
+    outcome.op = CompletionOp::kReceiveWriteImmediate;
+    outcome.byte_count = header_.length;
+    outcome.solicited = flagged(kSolicits);
+    outcome.has_immediate = true;
+    outcome.immediate = header_.immediate;
+    outcome.source_qp = Qpn(header_.source);
+    transport::complete_receive(qp_, receive, outcome);
+    return Answer::kDone;
+  }
+
+  /// Payload from `at` on, inside the record.
+  std::byte* payload(std::size_t at) const { return record_.payload + at; }
+
+  CompletionStatus scatter(const queue::ReceiveWqe& receive, std::uint64_t offset,
+                           const std::byte* from, std::uint32_t n) {
+    if (n == 0) return CompletionStatus::kSuccess;
+    const CompletionStatus status = queue::for_each_part(
+        receive.sges(), offset, n,
+        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+          const auto to = check_part(qp_, sge, at, part, memory::Intent::kWrite, Hold::kScatter);
+          return to && memory::store(*to, {from + before, part}) == memory::Fault::kNone
+                     ? CompletionStatus::kSuccess
+                     : CompletionStatus::kLocalProtectionError;
+        });
+    Flight::clear(Hold::kScatter);
+    return status;
+  }
+
+  // ---- memory semantics ------------------------------------------------------------------------
+
+  std::optional<RemotePart> remote_part(std::uint32_t data) const {
+    RemotePart part;
+    if (header_.bytes != sizeof part + data) return {};
+    std::memcpy(&part, record_.payload, sizeof part);
+    return part;
+  }
+
+  /// The memory of this part; at its start the whole message's range is checked.
+  std::optional<memory::Place> place(const RemotePart& part, std::uint32_t n, Access need) {
+    if (!qp_.shared->serves_rdma || !memory_allowed(need)) return {};
+    // A reliable operation that begins again before its last part was done is the same one.
+    if (inbox_->use == 0 || (flagged(kFirstPart) && !reliable())) inbox_->use = ++qp_.last_served;
+    memory::RemoteAccess access{qp_.pd, qp_.qpn, part.address, n, need, inbox_->use};
+    if (flagged(kFirstPart) && n < header_.length) {
+      access.length = header_.length;
+      const auto whole = qp_.shared->keys->check_remote(RemoteKey(part.key), access);
+      Flight::clear(Hold::kRemote);
+      if (!whole) return {};
+      access.length = n;
+    }
+    const auto found = qp_.shared->keys->check_remote(RemoteKey(part.key), access);
+    if (!found) return {};
+    return *found;
+  }
+  bool memory_allowed(Access need) const { return has(qp_.attributes.access, need); }
+
+  Answer vanished() {
+    qp_.count(obs::Counter::kVanishedMemory);
+    return refuse(Answer::kAccess);
+  }
+
+  Answer write() {
+    if (header_.bytes < sizeof(RemotePart)) return refuse(Answer::kInvalid);
+    const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof(RemotePart));
+    const auto part = remote_part(n);
+    if (!part || n > header_.length) return refuse(Answer::kInvalid);
+    if (n > 0) {
+      const bool rest_of_dropped = !reliable() && !flagged(kFirstPart) && inbox_->use == 0;
+      if (rest_of_dropped) return Answer::kDone;
+      const auto to = place(*part, n, Access::kRemoteWrite);
+      if (!to) return refuse(Answer::kAccess);
+      const memory::Fault fault = memory::store(*to, {payload(sizeof(RemotePart)), n});
+      Flight::clear(Hold::kRemote);
+      if (fault != memory::Fault::kNone) return vanished();
+    }
+    return flagged(kLastPart) && flagged(kHasImmediate) ? notify() : Answer::kDone;
+  }
+
+  Answer read() {
+    if (header_.bytes < sizeof(RemotePart)) return refuse(Answer::kInvalid);
+    const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof(RemotePart));
+    const auto part = remote_part(n);
+    if (!part || n > header_.length) return refuse(Answer::kInvalid);
+    if (n == 0) return Answer::kDone;
+    const auto from = place(*part, n, Access::kRemoteRead);
+    if (!from) return refuse(Answer::kAccess);
+    const memory::Fault fault = memory::load({payload(sizeof(RemotePart)), n}, *from);
+    Flight::clear(Hold::kRemote);
+    return fault == memory::Fault::kNone ? Answer::kDone : vanished();
+  }
+
+  Answer atomic() {
+    const auto part = remote_part(0);
+    if (!part || part->address % 8 != 0) return refuse(Answer::kInvalid);
+    const auto at = place(*part, 8, Access::kRemoteAtomic);
+    if (!at) return refuse(Answer::kAccess);
+    const auto old = ask() == Ask::kCompareSwap
+                         ? memory::compare_swap(*at, part->compare, part->operand)
+                         : memory::fetch_add(*at, part->operand);
+    Flight::clear(Hold::kRemote);
+    if (!old) return vanished();
+    std::memcpy(payload(offsetof(RemotePart, compare)), &*old, sizeof *old);
+    return Answer::kDone;
+  }
+
+  QueuePair& qp_;
+  const host::Inbound& link_;
+  const RecordHeader& header_;
+  host::Record& record_;
+  NeighbourInbox* inbox_ = nullptr;
+};
+
+// Unreliable: whatever is wrong, nothing is said.
+Answer Execution::datagram() {
+  DatagramPart part;
+  const Gid* source = source_gid();
+  if (header_.bytes < sizeof part || source == nullptr) return Answer::kDone;
+  std::memcpy(&part, record_.payload, sizeof part);
+  const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof part);
+  const std::lock_guard guard(qp_.recv_lock);
+  if (!qp_.can_receive()) return Answer::kDone;
+  if (part.qkey != qp_.attributes.qkey.value) {
+    qp_.count(obs::Counter::kBadQKey);
+    return Answer::kDone;
+  }
+  queue::ReceiveWqe* receive = transport::take_receive(qp_);
+  if (receive == nullptr) {
+    qp_.count(obs::Counter::kDroppedMessages);
+    return Answer::kDone;
+  }
+  network::Flow flow;
+  flow.source = *source;
+  flow.destination = part.destination;
+  flow.traffic_class = part.traffic_class;
+  flow.hop_limit = part.hop_limit;
+  flow.flow_label = part.flow_label;
+  const std::size_t headers =
+      wire::Bth::kSize + wire::Deth::kSize + (flagged(kHasImmediate) ? wire::Immediate::kSize : 0);
+  const transport::Grh grh =
+      network::make_grh(flow, headers + n + wire::pad_for(n) + wire::kIcrcSize);
+  transport::ReceiveOutcome outcome;
+  outcome.status = scatter(*receive, 0, grh.data(), static_cast<std::uint32_t>(grh.size()));
+  if (outcome.status == CompletionStatus::kSuccess) {
+    outcome.status = scatter(*receive, grh.size(), payload(sizeof part), n);
+  }
+  outcome.byte_count = static_cast<std::uint32_t>(n + grh.size());
+  outcome.source_qp = Qpn(header_.source);
+  outcome.solicited = flagged(kSolicits);
+  outcome.has_grh = true;
+  outcome.has_immediate = flagged(kHasImmediate);
+  outcome.immediate = header_.immediate;
+  transport::complete_receive(qp_, receive, outcome);
+  return Answer::kDone;
+}
+
+}  // namespace
+
+void serve_record(QueuePairTable& table, const host::Inbound& link, const Taken& taken) {
+  Answer answer = Answer::kNobody;
+  const bool plausible = taken.header.kind <= kLastAsk && taken.header.destination <= kMask24 &&
+                         taken.header.source <= kMask24;
+  if (plausible) {
+    if (QueuePair* qp = table.find(Qpn(taken.header.destination))) {
+      Execution execution(*qp, link, taken);
+      const bool datagrams = qp->service == Service::kUnreliableDatagram;
+      if (datagrams == (static_cast<Ask>(taken.header.kind) == Ask::kDatagram)) {
+        answer = datagrams ? execution.datagram() : execution.connected();
+      }
+      Flight::clear(Hold::kPeer);
+    }
+  }
+  // Success needs no store: the record came with a status that says so.
+  if (answer != Answer::kDone) [[unlikely]]
+    taken.record->status = static_cast<std::uint32_t>(answer);
+}
+
+}  // namespace weft::path

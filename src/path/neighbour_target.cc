@@ -1,0 +1,94 @@
+#include "path/neighbour_target.h"
+
+#include "memory/key_table.h"
+
+namespace weft::path {
+namespace {
+
+using memory::KeyTable;
+
+/// An entry, read once: its owner may be hostile and change it at any time.
+struct Copied {
+  std::uint32_t version;
+  std::uint64_t base, length, target, arena_offset;
+  std::uint32_t arena;
+  Access access;
+};
+
+bool copy_live(const host::PublicKey& entry, RemoteKey key, const TargetPeer& peer, Access need,
+               Copied* out) {
+  out->version = entry.version.load(std::memory_order_acquire);
+  const std::uint32_t control = entry.control.load(std::memory_order_acquire);
+  constexpr std::uint32_t kWanted = KeyTable::kRemoteLive | KeyTable::kTagMask;
+  if ((control & kWanted) != (KeyTable::kRemoteLive | (key.value & KeyTable::kTagMask))) {
+    return false;
+  }
+  out->base = entry.base;
+  out->length = entry.length;
+  out->target = entry.target;
+  out->arena = entry.arena;
+  out->arena_offset = entry.arena_offset;
+  out->access = static_cast<Access>(entry.access);
+  const std::uint32_t qpn = entry.qpn;
+  return entry.pd == peer.pd && has(out->access, need) &&
+         (qpn == KeyTable::kAnyQueuePair.value || qpn == peer.qpn.value);
+}
+
+/// Where the range is in this process; nullptr when it is not in an arena that we have.
+std::byte* mapped_at(host::Outbound& link, const Copied& key) {
+  if (key.arena == 0) return nullptr;
+  const std::span<std::byte> arena = link.arena(key.arena);
+  return memory::inside(key.arena_offset, key.length, 0, arena.size())
+             ? arena.data() + key.arena_offset
+             : nullptr;
+}
+
+}  // namespace
+
+TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::FlightSlot& slot,
+                         const TargetRequest& request) {
+  TargetPlace place;
+  std::uint32_t number = 0;
+  const host::PublicKey* entry = link.tables.key(request.key, &number);
+  if (entry == nullptr || !has(static_cast<Access>(peer.access), request.need)) return place;
+  slot.put(host::FlightUse::kKey, host::flight_word(link.tables.tag(), false, number));
+  host::flight_order(link.fence);
+  Copied key;
+  if (!copy_live(*entry, request.key, peer, request.need, &key) ||
+      !memory::inside(request.address, request.length, key.base, key.length)) {
+    return place;
+  }
+  if (has(key.access, Access::kOneShot)) {
+    place.verdict = TargetPlace::Verdict::kTargetsTask;
+    return place;
+  }
+  place.verdict = TargetPlace::Verdict::kAllowed;
+  const std::uint64_t offset = request.address - key.base;
+  place.address = key.target + offset;
+  if (std::byte* base = mapped_at(link, key)) place.mapped = base + offset;
+  return place;
+}
+
+TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey key, Access need) {
+  TargetGrant grant;
+  std::uint32_t number = 0;
+  const host::PublicKey* entry = link.tables.key(key, &number);
+  Copied copied;
+  if (entry == nullptr || !has(static_cast<Access>(peer.access), need) ||
+      !copy_live(*entry, key, peer, need, &copied) || has(copied.access, Access::kOneShot)) {
+    return grant;
+  }
+  std::byte* mapped = mapped_at(link, copied);
+  const std::uint64_t end = copied.base + copied.length;
+  if (mapped == nullptr || end < copied.base) return grant;
+  grant.key = key;
+  grant.version = copied.version;
+  grant.flight = host::flight_word(link.tables.tag(), false, number);
+  grant.entry = entry;
+  grant.base = copied.base;
+  grant.end = end;
+  grant.mapped = mapped;
+  return grant;
+}
+
+}  // namespace weft::path

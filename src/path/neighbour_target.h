@@ -1,0 +1,71 @@
+// The peer's memory as an initiator in another process sees it: checks a key in the tables that the
+// peer shows, under flight words that keep the memory where it is until they are cleared. Under the
+// send_lock of the queue pair that asks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "host/link.h"
+#include "weft/access.h"
+#include "weft/types.h"
+
+namespace weft::path {
+
+/// What a check found. Good while the flight words are published.
+struct TargetPlace {
+  enum class Verdict : std::uint8_t {
+    kAllowed,
+    kRefused,      ///< a rule forbids it
+    kTargetsTask,  ///< only the peer itself can do it: a one-shot key
+  };
+  Verdict verdict = Verdict::kRefused;
+  std::byte* mapped = nullptr;  ///< in an arena that this process has mapped
+  std::uint64_t address = 0;    ///< otherwise: in the peer's process
+};
+
+struct TargetRequest {
+  RemoteKey key;
+  std::uint64_t address;
+  std::uint64_t length;
+  Access need;
+};
+
+/// A key that was checked before, for the shortest way.
+struct TargetGrant {
+  RemoteKey key;
+  std::uint32_t version = 0;
+  std::uint64_t flight = 0;
+  const host::PublicKey* entry = nullptr;
+  std::uint64_t base = 1;  ///< above `end`: nothing is remembered
+  std::uint64_t end = 0;
+  std::byte* mapped = nullptr;  ///< of `base`
+
+  bool covers(RemoteKey wanted, std::uint64_t address, std::uint64_t n) const {
+    return wanted == key && address >= base && address <= end && n <= end - address;
+  }
+  /// Still true? Ask after the flight word was published.
+  bool holds() const { return entry->version.load(std::memory_order_acquire) == version; }
+};
+
+/// The connected queue pair of the peer.
+struct TargetPeer {
+  const host::PublicQueuePair* entry = nullptr;
+  std::uint64_t word = 0;    ///< epoch and readiness when it was found
+  std::uint64_t flight = 0;  ///< its flight word
+  std::uint32_t pd = 0;
+  std::uint32_t access = 0;
+  Qpn qpn;
+
+  bool holds() const {
+    return entry != nullptr && entry->word.load(std::memory_order_acquire) == word;
+  }
+};
+
+/// Publishes the key in `slot`, checks it, and leaves it published if it is allowed.
+TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::FlightSlot& slot,
+                         const TargetRequest& request);
+/// What may be remembered about a key: only for memory that is mapped, and not one-shot.
+TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey key, Access need);
+
+}  // namespace weft::path

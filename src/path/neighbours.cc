@@ -1,0 +1,281 @@
+#include "path/neighbours.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "obs/log.h"
+#include "path/direct_copy.h"
+#include "path/neighbour_path.h"
+#include "path/neighbour_service.h"
+
+namespace weft::path {
+namespace {
+
+using memory::Flight;
+using memory::Hold;
+using queue::QueuePair;
+
+constexpr int kRecordsPerPoll = 256;
+/// Records that may be executed before the initiator is told.
+constexpr std::uint32_t kMostOwed = 64;
+/// Polls that bring messages before answers are looked for all the same.
+constexpr int kMostPassedOver = 8;
+/// How long a connecting queue pair waits for the other process to answer the first call.
+constexpr int kWelcomeWait_ms = 100;
+
+bool is_read(const host::Record& record) {
+  return record.header.kind == static_cast<std::uint8_t>(Ask::kRead);
+}
+
+/// The answer, copied out of the record, whose memory the other process may write at any time.
+void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answer) {
+  answer.cookie = answered.cookie;
+  answer.status = __atomic_load_n(&answered.record->status, __ATOMIC_RELAXED);
+  answer.result = answered.record->result32;
+  if (answered.lines > 1) {
+    std::memcpy(&answer.old_value, answered.record->payload + offsetof(RemotePart, compare),
+                sizeof answer.old_value);
+    if (is_read(*answered.record)) {
+      const std::uint32_t room =
+          answered.lines * host::kLine - host::kRecordPayloadAt - std::uint32_t{sizeof(RemotePart)};
+      const std::uint32_t bytes = answered.record->header.bytes;
+      answer.bytes = std::min(room, bytes - std::min(bytes, std::uint32_t{sizeof(RemotePart)}));
+      answer.data = std::make_unique_for_overwrite<std::byte[]>(answer.bytes);
+      std::memcpy(answer.data.get(), answered.record->payload + sizeof(RemotePart), answer.bytes);
+    }
+  }
+}
+
+}  // namespace
+
+Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
+                       queue::Scheduler& scheduler, Walk walk)
+    : presence_(std::move(presence)),
+      table_(table),
+      scheduler_(scheduler),
+      walk_(std::move(walk)) {}
+
+// Whoever took a message and leaves still tells its sender that it came.
+Neighbours::~Neighbours() {
+  const std::lock_guard guard(presence_->receive_lock);
+  for (const auto& link : presence_->inbound()) {
+    if (link->owed == 0) continue;
+    link->ring.give_back();
+    link->ring_doorbell();
+  }
+}
+
+Result<void> Neighbours::call(const Gid& gid, Qpn qpn) {
+  auto link = presence_->reach(gid, qpn);
+  if (!link) return tl::unexpected(link.error());
+  if (!(*link)->usable()) (*link)->receive(kWelcomeWait_ms);
+  return {};
+}
+
+std::unique_ptr<queue::Path> Neighbours::make_path(QueuePair& qp, const Gid& gid, Qpn qpn) {
+  auto link = presence_->reach(gid, qpn);
+  if (!link) return nullptr;
+  return make_neighbour_path(qp, std::move(*link), **host::ProcessPage::mine());
+}
+
+// ---- polling --------------------------------------------------------------------------------
+
+bool Neighbours::poll() {
+  if (!presence_->receive_lock.try_lock()) return false;  // somebody else is at it
+  const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
+  const bool did = serve_inbound();
+  // A message that came is what the program waits for; answers can wait a little.
+  if (did && ++passed_over_ < kMostPassedOver) return true;
+  passed_over_ = 0;
+  return collect_answers() || did;
+}
+
+bool Neighbours::has_work() {
+  if (!presence_->receive_lock.try_lock()) return true;
+  const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
+  for (const auto& link : presence_->inbound()) {
+    if (link->ring.ready() || link->owed > 0 || link->dead.load(std::memory_order_acquire))
+      return true;
+  }
+  for (const auto& link : presence_->outbound()) {
+    const std::lock_guard ring_guard(link->lock);
+    if (link->ring.moved() || link->dead.load(std::memory_order_acquire)) return true;
+  }
+  return false;
+}
+
+bool Neighbours::serve_inbound() {
+  bool did = false;
+  auto& links = presence_->inbound();
+  for (std::size_t i = 0; i < links.size();) {
+    host::Inbound& link = *links[i];
+    // Before the look into the ring: what it sent last is there then.
+    const bool dead = link.dead.load(std::memory_order_acquire);
+    host::RingConsumer::Taken taken;
+    int n = 0;
+    for (; n < kRecordsPerPoll && link.ring.take(&taken); ++n) serve_record(table_, link, taken);
+    // The initiator waits for our next message rather than for the news that we got its own: those
+    // follow when there is nothing else to do, or when there are many.
+    link.owed += static_cast<std::uint32_t>(n);
+    if (n > 0 && link.owed <= kMostOwed) {
+      did = true;
+    } else if (link.owed > 0) {
+      did = true;
+      link.owed = 0;
+      link.ring.give_back();
+      link.ring_doorbell();
+    } else if (dead || link.ring.broken()) [[unlikely]] {
+      // What it sent before its end has been executed.
+      links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
+      presence_->dropped_link();
+      did = true;
+      continue;
+    }
+    ++i;
+  }
+  return did;
+}
+
+bool Neighbours::collect_answers() {
+  bool did = false;
+  auto& links = presence_->outbound();
+  for (std::size_t i = 0; i < links.size();) {
+    host::Outbound& link = *links[i];
+    // Before the look for answers: those that it gave last are there then.
+    const bool dead = link.dead.load(std::memory_order_acquire);
+    if (link.ring.moved()) did |= collect(link);
+    if (dead) [[unlikely]] {
+      const std::shared_ptr<host::Outbound> gone = links[i];
+      links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
+      bury(gone);
+      presence_->dropped_link();
+      did = true;
+      continue;
+    }
+    ++i;
+  }
+  return did;
+}
+
+/// Hands answers to their queue pairs, one run of the same queue pair after the other.
+bool Neighbours::collect(host::Outbound& link) {
+  bool did = false;
+  std::vector<void*> waiting;
+  for (;;) {
+    std::size_t count = 0;
+    QueuePair* owner = nullptr;
+    {
+      const std::lock_guard guard(link.lock);
+      host::RingProducer::Answered answered;
+      // Published under the ring's lock: whoever destroys the queue pair makes the ring forget it
+      // under the same lock, and then waits for this word.
+      while (count < answers_.size() && link.ring.peek(&answered)) {
+        auto* qp = static_cast<QueuePair*>(answered.owner);
+        if (qp != nullptr) {
+          if (owner != nullptr && owner != qp) break;
+          if (owner == nullptr) {
+            owner = qp;
+            Flight::publish(Hold::kSelf, owner);
+          }
+          take_answer(answered, answers_[count++]);
+        }
+        link.ring.pop();
+        did = true;
+      }
+      if (link.ring.broken()) link.hang_up();
+      if (owner == nullptr) {
+        waiting.swap(link.waiting);
+        for (void* waiter : waiting) scheduler_.run_soon(*static_cast<QueuePair*>(waiter));
+      }
+    }
+    if (owner == nullptr) break;
+    queue::SendGuard guard(owner->send_lock);
+    if (owner->path != nullptr && owner->path->crosses_processes()) {
+      static_cast<NeighbourPath&>(*owner->path)
+          .on_answers(*owner, std::move(guard), std::span(answers_).first(count));
+    } else {
+      guard.unlock();
+    }
+    Flight::clear(Hold::kSelf);
+  }
+  return did;
+}
+
+// ---- death ----------------------------------------------------------------------------------
+
+void Neighbours::serve() { presence_->serve(); }
+
+void Neighbours::bury(const std::shared_ptr<host::Outbound>& link) {
+  walk_([&](QueuePair& qp) {
+    // Published by the walk, so that the queue pair and its path stay.
+    queue::Path* path = qp.path.get();
+    if (path == nullptr || !path->crosses_processes()) return;
+    auto& neighbour = static_cast<NeighbourPath&>(*path);
+    if (&neighbour.link() == link.get()) neighbour.on_target_dead(qp);
+  });
+}
+
+void Neighbours::settle(QueuePair& qp) {
+  if (!qp.path->crosses_processes()) return;
+  auto& path = static_cast<NeighbourPath&>(*qp.path);
+  if (path.link().dead.load(std::memory_order_acquire)) path.on_target_dead(qp);
+}
+
+// ---- datagrams ------------------------------------------------------------------------------
+
+bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
+  const queue::SendWqe::Datagram& to = wqe.datagram;
+  auto reached = presence_->reach(to.destination.gid, to.qpn);
+  if (!reached) return true;  // nobody hears it
+  host::Outbound& link = **reached;
+  if (!link.usable()) link.receive(0);
+  if (link.dead.load(std::memory_order_acquire)) return true;
+  if (!link.usable()) return false;
+  {
+    const std::lock_guard guard(link.lock);
+    const auto bytes = static_cast<std::uint32_t>(sizeof(DatagramPart) + wqe.length);
+    static_assert(host::kFirstRingBytes / 4 - host::kLine >= sizeof(DatagramPart) + 4096);
+    host::Record* record = link.ring.reserve(bytes);
+    if (record == nullptr) return false;
+    const AddressVector& vector = to.destination;
+    const DatagramPart part{
+        to.qkey.value, vector.flow_label, vector.traffic_class, vector.hop_limit, 0, vector.gid};
+    std::memcpy(record->payload, &part, sizeof part);
+    host::RecordHeader& header = record->header;
+    header.kind = static_cast<std::uint8_t>(Ask::kDatagram);
+    header.flags = static_cast<std::uint8_t>((qp.attributes.port - 1u) << kPortShift);
+    if (has(wqe.flags, SendFlags::kSolicited)) header.flags |= kSolicits;
+    if (wqe.op == SendOp::kSendImmediate) header.flags |= kHasImmediate;
+    header.destination = to.qpn.value;
+    header.source = qp.qpn.value;
+    header.sequence = 0;
+    header.length = wqe.length;
+    header.immediate = wqe.immediate;
+    header.bytes = bytes;
+    std::byte* at = record->payload + sizeof part;
+    if (wqe.is_inline()) {
+      std::memcpy(at, wqe.inline_bytes(), wqe.length);
+    } else {
+      const CompletionStatus status = queue::for_each_part(
+          wqe.sge_list(), 0, wqe.length,
+          [&](const Sge& sge, std::uint64_t from, std::uint64_t n, std::uint64_t before) {
+            const auto place = check_part(qp, sge, from, n, memory::Intent::kRead, Hold::kLocal);
+            return place && memory::load({at + before, n}, *place) == memory::Fault::kNone
+                       ? CompletionStatus::kSuccess
+                       : CompletionStatus::kLocalProtectionError;
+          });
+      Flight::clear(Hold::kLocal);
+      if (status != CompletionStatus::kSuccess) return true;  // the caller has checked the list
+    }
+    link.ring.publish(nullptr, 0);
+  }
+  link.ring_doorbell();
+  return true;
+}
+
+}  // namespace weft::path

@@ -1,0 +1,63 @@
+// Work between this controller and other processes of its host: takes records out of the rings of
+// those who call (and executes them), collects the answers to our own, and tells queue pairs whose
+// peer's process died. A source of the controller's engine; whoever polls does the work, one thread
+// at a time.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+
+#include "host/presence.h"
+#include "path/directory.h"
+#include "path/engine.h"
+#include "path/neighbour_path.h"
+
+namespace weft::path {
+
+class Neighbours final : public Source {
+ public:
+  /// Calls `visit` for each queue pair of the controller that may be in use.
+  using Walk = std::function<void(const std::function<void(queue::QueuePair&)>& visit)>;
+  Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
+             queue::Scheduler& scheduler, Walk walk);
+  ~Neighbours() override;
+
+  host::Presence& presence() { return *presence_; }
+
+  /// Makes a link to whoever has the queue pair, and waits a moment for the answer. No lock held.
+  Result<void> call(const Gid& gid, Qpn qpn);
+  /// The way to a queue pair of another process; null if nobody on this host has it.
+  std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp, const Gid& gid, Qpn qpn);
+
+  /// A queue pair that has just become ready, published by the caller: its peer may have died so
+  /// soon that nobody found it to tell it.
+  void settle(queue::QueuePair& qp);
+
+  /// A datagram for another process. False: ask again soon, its process has not answered, or its
+  /// ring is full.
+  bool send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);
+
+  // Source
+  bool poll() override;
+  bool has_work() override;
+  bool active() const override { return presence_->has_links(); }
+  int wait_fd() const override { return presence_->wait_fd(); }
+  void serve() override;
+
+ private:
+  bool serve_inbound();
+  bool collect_answers();
+  bool collect(host::Outbound& link);
+  void bury(const std::shared_ptr<host::Outbound>& link);
+
+  std::unique_ptr<host::Presence> presence_;
+  QueuePairTable& table_;
+  queue::Scheduler& scheduler_;
+  Walk walk_;
+  // Under the presence's receive_lock.
+  std::array<RingAnswer, 64> answers_;
+  int passed_over_ = 0;
+};
+
+}  // namespace weft::path

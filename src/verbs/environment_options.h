@@ -1,0 +1,33 @@
+// What the environment says about devices, so that a program's frames can be seen and disturbed
+// without changing the program: it comes before what the program asked for. An empty variable says
+// nothing. Stateless, any thread that may call getenv.
+//
+//   WEFT_PATH=framed|auto   same-host traffic as frames, or the fastest way
+//   WEFT_PCAP=file          record all frames; %p becomes the process id
+//   WEFT_FAULTS=spec        see port/fault_spec.h
+//   WEFT_FAULTS_SEED=n      the same faults again
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+
+#include "weft/verbs.h"
+
+namespace weft::verbs {
+
+/// nullptr: not set.
+using GetVariable = std::function<const char*(const char* name)>;
+
+/// The options with what the variables replace. The error names variable, value and what is
+/// allowed.
+Result<DeviceOptions> with_environment(
+    DeviceOptions options, const GetVariable& get = [](const char* name) {
+      return static_cast<const char*>(std::getenv(name));
+    });
+
+/// Same-host traffic has to go as frames, by wish or to be seen or disturbed.
+inline bool wants_frames(const DeviceOptions& options) {
+  return options.path == PathPolicy::kFramed || !options.pcap.empty() || !options.faults.empty();
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,71 @@
+#include "host/fd.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace weft::host {
+namespace {
+
+int make() { return eventfd(0, EFD_CLOEXEC); }
+bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+/// What a program does that closes everything and then opens something of its own.
+int take_number_of(const Fd& fd) {
+  close(fd.get());
+  const int own = make();
+  if (own != fd.get()) {  // another number was free
+    dup2(own, fd.get());
+    close(own);
+  }
+  return fd.get();
+}
+
+TEST(Fd, knows_its_file_again) {
+  const Fd fd(make());
+  EXPECT_TRUE(is_ours(fd.get()));
+  EXPECT_EQ(fd.checked(), fd.get());
+  const int programs = make();
+  EXPECT_FALSE(is_ours(programs));
+  close(programs);
+  EXPECT_FALSE(is_ours(programs));
+  EXPECT_FALSE(is_ours(-1));
+}
+
+TEST(Fd, does_not_close_what_the_program_opened_under_its_number) {
+  int number = -1;
+  {
+    const Fd fd(make());
+    number = take_number_of(fd);
+    EXPECT_EQ(fd.checked(), -1);
+  }
+  EXPECT_TRUE(is_open(number));
+  close(number);
+}
+
+TEST(Fd, is_not_given_a_number_that_another_still_names) {
+  Fd lost(make());
+  close(lost.get());
+  Fd next(make());
+  EXPECT_NE(next.get(), lost.get());
+  EXPECT_TRUE(is_ours(next.get()));
+  EXPECT_EQ(lost.checked(), -1);
+  lost.reset();
+  EXPECT_TRUE(is_ours(next.get()));
+}
+
+TEST(Fd, of_a_parent_closes_nothing_else_in_a_child) {
+  const Fd fd(make());
+  const int number = take_number_of(fd);
+  const pid_t child = fork();
+  if (child == 0) _exit(is_open(number) ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  close(number);
+}
+
+}  // namespace
+}  // namespace weft::host

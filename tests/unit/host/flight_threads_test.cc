@@ -1,0 +1,109 @@
+// Litmus tests of the two protocols in which one side stores without a fence and the other side's
+// barrier makes up for it: docs/memory-model.md. Each would lose now and then without the barrier.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/lock.h"
+#include "host/process_page.h"
+#include "unit/host/ring_kit.h"
+
+namespace weft::host {
+namespace {
+
+/// Two threads take the same step at about the same time, over and over.
+class Gate {
+ public:
+  void pass(std::uint32_t round) {
+    arrived_.fetch_add(1, std::memory_order_acq_rel);
+    for (int spins = 0; arrived_.load(std::memory_order_acquire) < 2 * round; ++spins) {
+      if (spins > 2000) std::this_thread::yield();
+      base::relax();
+    }
+  }
+
+ private:
+  std::atomic<std::uint32_t> arrived_{0};
+};
+
+constexpr std::uint32_t kRounds = 5'000;
+
+// Initiator: word, then key. Owner: key, barrier, then word. Either the initiator finds the key
+// dead, or the owner finds the word and waits.
+TEST(FlightThreads, whoever_revokes_sees_the_word_of_whoever_was_let_in) {
+  ProcessPage& page = *ProcessPage::mine().value();
+  const ProcessView view = ProcessView::receive(dup(page.fd())).value();
+  constexpr std::uint64_t kWord = flight_word(77, false, 1);
+  alignas(64) std::atomic<std::uint32_t> live{1};
+  alignas(64) std::atomic<bool> let_in{false};
+  Gate begin, end;
+  std::thread initiator([&] {
+    FlightSlot* slot = page.flight();
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      begin.pass(round);
+      slot->put(FlightUse::kKey, kWord);
+      flight_order(page.cannot_membarrier());
+      let_in.store(live.load(std::memory_order_acquire) != 0, std::memory_order_relaxed);
+      end.pass(round);
+      slot->clear();
+    }
+  });
+  std::uint32_t lost = 0, entered = 0;
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    live.store(1, std::memory_order_relaxed);
+    begin.pass(round);
+    live.store(0, std::memory_order_relaxed);
+    page.barrier();
+    const bool seen = view.in_flight(kWord);
+    end.pass(round);
+    if (let_in.load(std::memory_order_relaxed)) {
+      ++entered;
+      if (!seen) ++lost;
+    }
+  }
+  initiator.join();
+  EXPECT_EQ(lost, 0u) << "of " << entered << " times that the initiator was let in";
+}
+
+// Initiator: record, then flag. Sleeper: flag, barrier, then ring. Either the doorbell is rung, or
+// the sleeper finds the record.
+TEST(FlightThreads, no_record_is_slept_through) {
+  ProcessPage& page = *ProcessPage::mine().value();
+  const ProcessView view = ProcessView::receive(dup(page.fd())).value();
+  test::RingEnds ends;
+  alignas(64) std::atomic<bool> rung{false};
+  Gate begin, end;
+  std::thread initiator([&] {
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      Record* record = ends.producer.reserve(0);
+      begin.pass(round);
+      record->header = {};
+      record->header.kind = test::kUserKind;
+      ends.producer.publish(nullptr, 0);
+      flight_order(page.cannot_membarrier());
+      rung.store(view.sleeping(), std::memory_order_relaxed);
+      end.pass(round);
+      RingProducer::Answered answered;
+      while (ends.producer.peek(&answered)) ends.producer.pop();
+    }
+  });
+  std::uint32_t slept_through = 0;
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    begin.pass(round);
+    page.set_sleeping(true);
+    page.barrier();
+    const bool found = ends.consumer.ready();
+    end.pass(round);
+    if (!found && !rung.load(std::memory_order_relaxed)) ++slept_through;
+    page.set_sleeping(false);
+    RingConsumer::Taken taken;
+    while (ends.consumer.take(&taken)) ends.consumer.give_back();
+  }
+  initiator.join();
+  EXPECT_EQ(slept_through, 0u);
+}
+
+}  // namespace
+}  // namespace weft::host
