@@ -9,6 +9,8 @@ CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* lis
     : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), listener_(listener) {}
 
 std::size_t CompletionQueue::take_contended(std::span<Completion> out) {
+  // In a forked child a lock that another thread held stays held.
+  if (generation_ != host::fork_generation()) return 0;
   lock_.lock();
   return take_locked(out);
 }

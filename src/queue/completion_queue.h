@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/lock.h"
+#include "host/fork.h"
 #include "weft/work.h"
 
 namespace weft::queue {
@@ -111,6 +112,7 @@ class CompletionQueue {
   std::atomic<std::uint32_t> head_{0}, tail_{0};
   std::unique_ptr<Completion[]> ring_;
   CompletionListener* listener_;
+  const unsigned generation_ = host::fork_generation();  ///< of the process that made it
 };
 
 }  // namespace weft::queue

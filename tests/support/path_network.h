@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,7 +94,9 @@ class Network {
     setup.path = policy();
     for (int i = 0; i < shape.ports; ++i) setup.ports.push_back(make_port());
     verbs::Environment environment = verbs::process_environment();
-    environment.directory = new path::Directory;  // outlives every controller
+    // Never destroyed: a directory outlives every controller.
+    static std::deque<path::Directory>& directories = *new std::deque<path::Directory>;
+    environment.directory = &directories.emplace_back();
     auto controller = must(verbs::Controller::create(environment, std::move(setup)));
     path::Engine& engine = controller->engine();
     controller->set_on_close([&engine] { verbs::Helper::process().detach(engine); });

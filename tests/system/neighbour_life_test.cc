@@ -92,6 +92,10 @@ class ForkedChild : public testing::TestWithParam<Child> {};
 
 TEST_P(ForkedChild, does_not_disturb_its_parents_traffic) {
   // B1.7: from a process with traffic in another thread, again and again.
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP()
+      << "the sanitizer's allocator of g++ 12 does not survive a fork beside other threads";
+#endif
   const Child kind = GetParam();
   Partner target(run_target);
   Partner initiator([kind](const Wire& wire) {
