@@ -75,8 +75,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       if (execute(qp, qp.sq.at(cursor_), budget) == Step::kWait) break;
     }
     if (alone(qp) && (qp.sq.empty() || (offset_ == 0 && !started_))) tell_drained(qp);
+    const bool knock = std::exchange(published_, false);
     guard.unlock();
-    if (std::exchange(published_, false)) link_->ring_doorbell();
+    if (knock) link_->ring_doorbell();
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {

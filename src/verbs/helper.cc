@@ -70,14 +70,15 @@ void Helper::attach(path::Engine& engine) {
     if (auto page = host::ProcessPage::mine()) {
       const std::lock_guard guard(mutex_);
       page_ = *page;
-      page_->set_doorbell(wake_fd_);
+      (*page)->set_doorbell(wake_fd_);
     }
   }
   if (engine.source() == nullptr && engine.wait_fds().empty()) return;
   start();
   ring();  // it sleeps without this engine's sockets
   // Neighbours take a process without a living helper for dead.
-  while (page_ != nullptr && !page_->has_liveness()) std::this_thread::yield();
+  const host::ProcessPage* page = page_;
+  while (page != nullptr && !page->has_liveness()) std::this_thread::yield();
 }
 
 void Helper::detach(path::Engine& engine) {
@@ -113,7 +114,7 @@ void Helper::wake(Nanoseconds deadline) {
 /// One pass over all engines. False: nothing was left to do.
 bool Helper::serve(Nanoseconds* deadline, bool* polled) {
   const std::lock_guard guard(mutex_);
-  if (page_ != nullptr) page_->adopt_liveness();
+  if (host::ProcessPage* page = page_) page->adopt_liveness();
   bool did = false;
   *deadline = kNever;
   *polled = false;
@@ -137,7 +138,7 @@ void Helper::renew_wake_fd() {
   host::fd_is_gone(wake_fd_);
   make_wake_fd();
   const std::lock_guard guard(mutex_);
-  if (page_ != nullptr) page_->set_doorbell(wake_fd_);
+  if (host::ProcessPage* page = page_) page->set_doorbell(wake_fd_);
 }
 
 void Helper::sleep(Nanoseconds deadline, bool polled) {
@@ -161,7 +162,7 @@ void Helper::sleep(Nanoseconds deadline, bool polled) {
     }
     if (!polled) {
       asleep_until_.store(until, std::memory_order_seq_cst);
-      if (page_ != nullptr) page_->set_sleeping(true);
+      if (host::ProcessPage* page = page_) page->set_sleeping(true);
       if (missed_something(&until)) until = now;
     }
   }
@@ -173,14 +174,14 @@ void Helper::sleep(Nanoseconds deadline, bool polled) {
   }
   naps_.fetch_add(1, std::memory_order_release);
   asleep_until_.store(0, std::memory_order_seq_cst);
-  if (page_ != nullptr) page_->set_sleeping(false);
+  if (host::ProcessPage* page = page_) page->set_sleeping(false);
   eventfd_t drained;
   if (host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
 }
 
 bool Helper::missed_something(Nanoseconds* until) {
   // Neighbours publish without a fence and then look whether we sleep: the barrier is ours.
-  if (page_ != nullptr) page_->barrier();
+  if (host::ProcessPage* page = page_) page->barrier();
   bool missed = false;
   for (const Client& client : clients_) {
     missed |= client.engine->has_runnable();
