@@ -157,7 +157,7 @@ void Outbound::refuse_copies(const char* why, int error) const {
       pid_, why, error != 0 ? ": " : "", error != 0 ? std::strerror(error) : "");
 }
 
-bool Outbound::read(std::span<const iovec> to, std::span<const iovec> from,
+bool Outbound::copy(Direction direction, std::span<const iovec> near, std::span<const iovec> far,
                     std::size_t length) const {
   if (!process.alive()) {
     errno = ESRCH;
@@ -167,47 +167,24 @@ bool Outbound::read(std::span<const iovec> to, std::span<const iovec> from,
     errno = EAGAIN;
     return false;
   }
+  const bool reads = direction == Direction::kRead;
   if (!process_vm_refused_.load(std::memory_order_relaxed)) {
-    const ssize_t n = process_vm_readv(pid_, to.data(), to.size(), from.data(), from.size(), 0);
+    const auto call = reads ? process_vm_readv : process_vm_writev;
+    const ssize_t n = call(pid_, near.data(), near.size(), far.data(), far.size(), 0);
     if (n == static_cast<ssize_t>(length)) return true;
     if (n >= 0) errno = EFAULT;
     if (!not_allowed(errno)) return false;
     process_vm_refused_.store(true, std::memory_order_relaxed);
     if (!memory_) {
-      refuse_copies("process_vm_readv", errno);
+      refuse_copies(reads ? "process_vm_readv" : "process_vm_writev", errno);
       return false;
     }
   }
   const int memory = memory_.checked();
-  return for_each_piece(to, from, [&](std::byte* near, std::uint64_t far, std::size_t n) {
-    return pread(memory, near, n, static_cast<off_t>(far)) == static_cast<ssize_t>(n);
-  });
-}
-
-bool Outbound::write(std::span<const iovec> from, std::span<const iovec> to,
-                     std::size_t length) const {
-  if (!process.alive()) {
-    errno = ESRCH;
-    return false;
-  }
-  if (process.closed_to_copies()) {
-    errno = EAGAIN;
-    return false;
-  }
-  if (!process_vm_refused_.load(std::memory_order_relaxed)) {
-    const ssize_t n = process_vm_writev(pid_, from.data(), from.size(), to.data(), to.size(), 0);
-    if (n == static_cast<ssize_t>(length)) return true;
-    if (n >= 0) errno = EFAULT;
-    if (!not_allowed(errno)) return false;
-    process_vm_refused_.store(true, std::memory_order_relaxed);
-    if (!memory_) {
-      refuse_copies("process_vm_writev", errno);
-      return false;
-    }
-  }
-  const int memory = memory_.checked();
-  return for_each_piece(from, to, [&](const std::byte* near, std::uint64_t far, std::size_t n) {
-    return pwrite(memory, near, n, static_cast<off_t>(far)) == static_cast<ssize_t>(n);
+  return for_each_piece(near, far, [&](std::byte* here, std::uint64_t there, std::size_t n) {
+    const auto at = static_cast<off_t>(there);
+    const ssize_t done = reads ? pread(memory, here, n, at) : pwrite(memory, here, n, at);
+    return done == static_cast<ssize_t>(n);
   });
 }
 

@@ -90,10 +90,11 @@ class Outbound {
   int socket_fd() const { return socket_.fd(); }
   int pidfd() const { return pidfd_.get(); }
 
-  /// Copies between this process and the target, by system call; each list is in order. `length` is
-  /// what both add up to. False: some of it could not be touched; errno tells why.
-  bool read(std::span<const iovec> to, std::span<const iovec> from, std::size_t length) const;
-  bool write(std::span<const iovec> from, std::span<const iovec> to, std::size_t length) const;
+  enum class Direction : std::uint8_t { kRead, kWrite };
+  /// Copies between this process (`near`) and the target (`far`), by system call; each list is in
+  /// order and adds up to `length`. False: some of it could not be touched; errno tells why.
+  bool copy(Direction direction, std::span<const iovec> near, std::span<const iovec> far,
+            std::size_t length) const;
   /// The kernel lets us copy at all.
   bool can_copy() const { return !copy_refused_.load(std::memory_order_relaxed); }
 

@@ -31,9 +31,6 @@ using transport::ReceiveOutcome;
 /// How often a neighbour that has not answered yet, or whose ring is full, is tried again.
 constexpr Nanoseconds kNeighbourRecheck_ns = 20'000;
 
-/// Up to here a write is executed before it would be put into the send queue.
-constexpr std::uint32_t kAtOnceBytes = 64 * 1024;
-
 class DirectPath final : public Initiator {
  public:
   DirectPath(const QueuePair& qp, Directory& directory, Neighbours* neighbours)
@@ -62,13 +59,10 @@ class DirectPath final : public Initiator {
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
-    if (request.op != SendOp::kWrite || request.sges.size() != 1 ||
-        has(request.flags, SendFlags::kInline)) {
-      return false;
-    }
+    if (!is_small_write(request)) return false;
     const Sge& sge = request.sges.front();
     const RemoteAddress& remote = request.remote;
-    if (sge.length > kAtOnceBytes || !source_.covers(sge.lkey, sge.address, sge.length) ||
+    if (!source_.covers(sge.lkey, sge.address, sge.length) ||
         !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
       return remember(qp, sge, remote);
     }
@@ -84,15 +78,7 @@ class DirectPath final : public Initiator {
     Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
     if (!done) [[unlikely]]
       return forget_grants();
-    if (has(request.flags, SendFlags::kSignaled) || qp.signal_all) {
-      qp.send_cq->emplace(false, [&](Completion& completion) {
-        completion = {};
-        completion.wr_id = request.wr_id;
-        completion.op = CompletionOp::kWrite;
-        completion.byte_count = sge.length;
-        completion.qpn = qp.qpn;
-      });
-    }
+    complete_at_once(qp, request, sge.length);
     return true;
   }
 
@@ -314,15 +300,7 @@ class DirectPath final : public Initiator {
     Flight::clear(Hold::kRemote);
     if (!original) return copy_failed(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
     const auto bytes = std::as_bytes(std::span(&*original, 1));
-    const CompletionStatus status = queue::for_each_part(
-        wqe.sge_list(), 0, 8,
-        [&](const Sge& sge, std::uint64_t offset, std::uint64_t part, std::uint64_t before) {
-          const auto to = check_part(qp, sge, offset, part, memory::Intent::kWrite, Hold::kLocal);
-          return to && memory::store(*to, bytes.subspan(before, part)) == memory::Fault::kNone
-                     ? CompletionStatus::kSuccess
-                     : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kLocal);
+    const CompletionStatus status = scatter(qp, wqe.sge_list(), 0, bytes, Hold::kLocal);
     return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
   }
 
@@ -438,18 +416,7 @@ class DirectPath final : public Initiator {
                                 (wqe.op == SendOp::kSendImmediate ? wire::Immediate::kSize : 0);
     const transport::Grh grh =
         network::make_grh(flow, headers + wqe.length + wire::pad_for(wqe.length) + wire::kIcrcSize);
-    const auto status = queue::for_each_part(
-        receive.sges(), 0, grh.size(),
-        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-          const auto place =
-              check_part(peer, sge, at, part, memory::Intent::kWrite, Hold::kScatter);
-          return place && memory::store(*place, std::span(grh).subspan(before, part)) ==
-                              memory::Fault::kNone
-                     ? CompletionStatus::kSuccess
-                     : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kScatter);
-    return status;
+    return scatter(peer, receive.sges(), 0, grh, Hold::kScatter);
   }
 
   Directory& directory_;

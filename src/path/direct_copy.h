@@ -3,7 +3,9 @@
 // initiator's send_lock and, for receive buffers, the peer's recv_lock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "memory/copy.h"
 #include "memory/flight.h"
@@ -62,6 +64,42 @@ inline CompletionStatus copy_in(queue::QueuePair& qp, queue::SendWqe& wqe, std::
         return memory::copy(*to, {from.vmm, from.address + done}, part) == memory::Fault::kNone
                    ? CompletionStatus::kSuccess
                    : blame(*to, part, memory::Intent::kWrite, on_fault);
+      });
+  memory::Flight::clear(memory::Hold::kLocal);
+  return status;
+}
+
+/// Bytes from our own hands into [offset, ...) of what the list describes.
+inline CompletionStatus scatter(queue::QueuePair& qp, std::span<const Sge> sges,
+                                std::uint64_t offset, std::span<const std::byte> from,
+                                memory::Hold hold) {
+  const CompletionStatus status = queue::for_each_part(
+      sges, offset, from.size(),
+      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+        const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, hold);
+        return to && memory::store(*to, from.subspan(before, part)) == memory::Fault::kNone
+                   ? CompletionStatus::kSuccess
+                   : CompletionStatus::kLocalProtectionError;
+      });
+  memory::Flight::clear(hold);
+  return status;
+}
+
+/// Message bytes from `offset` on, of the list or inline, into our own hands.
+inline CompletionStatus gather(queue::QueuePair& qp, queue::SendWqe& wqe, std::uint64_t offset,
+                               std::span<std::byte> to) {
+  if (wqe.is_inline()) {
+    std::copy_n(wqe.inline_bytes() + offset, to.size(), to.data());
+    return CompletionStatus::kSuccess;
+  }
+  const CompletionStatus status = queue::for_each_part(
+      wqe.sge_list(), offset, to.size(),
+      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
+        const auto from =
+            check_part(qp, sge, at, part, memory::Intent::kRead, memory::Hold::kLocal);
+        return from && memory::load(to.subspan(before, part), *from) == memory::Fault::kNone
+                   ? CompletionStatus::kSuccess
+                   : CompletionStatus::kLocalProtectionError;
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;

@@ -39,6 +39,24 @@ class Initiator : public queue::Path {
   Step delay(queue::QueuePair& qp, queue::SendWqe& wqe);
   /// True while a pause that wait_until() began lasts.
   bool pauses(queue::QueuePair& qp);
+
+  // For execute_at_once(), where every instruction counts.
+  /// The request that it is for: one element, up to 64 KiB, not inline.
+  static bool is_small_write(const SendRequest& request) {
+    return request.op == SendOp::kWrite && request.sges.size() == 1 &&
+           !has(request.flags, SendFlags::kInline) && request.sges.front().length <= 64 * 1024;
+  }
+  static void complete_at_once(queue::QueuePair& qp, const SendRequest& request,
+                               std::uint32_t bytes) {
+    if (!has(request.flags, SendFlags::kSignaled) && !qp.signal_all) return;
+    qp.send_cq->emplace(false, [&](Completion& completion) {
+      completion = {};
+      completion.wr_id = request.wr_id;
+      completion.op = CompletionOp::kWrite;
+      completion.byte_count = bytes;
+      completion.qpn = qp.qpn;
+    });
+  }
   void tell_drained(queue::QueuePair& qp);
   void forget_progress();
 

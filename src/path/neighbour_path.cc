@@ -1,11 +1,10 @@
 #include "path/neighbour_path.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -13,6 +12,7 @@
 #include "memory/flight.h"
 #include "memory/grant.h"
 #include "path/direct_copy.h"
+#include "path/neighbour_copy.h"
 #include "path/neighbour_target.h"
 #include "transport/message.h"
 
@@ -26,8 +26,6 @@ using queue::Budget;
 using queue::QueuePair;
 using queue::SendWqe;
 
-/// Up to here a write is executed before it would be put into the send queue.
-constexpr std::uint32_t kAtOnceBytes = 64 * 1024;
 /// A write behind work in the ring goes through the ring too, up to here; a longer one waits.
 constexpr std::uint32_t kRingWriteBytes = 4096;
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
@@ -48,9 +46,6 @@ CompletionStatus status_of(std::uint32_t answer) {
       return CompletionStatus::kRemoteInvalidRequest;
   }
 }
-
-/// How copying a part went.
-enum class Copied : std::uint8_t { kDone, kOwnFault, kTargetFault, kTargetGone, kNotAllowed };
 
 class NeighbourPathOfProcess final : public NeighbourPath {
  public:
@@ -81,13 +76,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
-    if (request.op != SendOp::kWrite || request.sges.size() != 1 ||
-        has(request.flags, SendFlags::kInline)) {
-      return false;
-    }
+    if (!is_small_write(request)) return false;
     const Sge& sge = request.sges.front();
     const RemoteAddress& remote = request.remote;
-    if (sge.length > kAtOnceBytes || !source_.covers(sge.lkey, sge.address, sge.length) ||
+    if (!source_.covers(sge.lkey, sge.address, sge.length) ||
         !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
       return remember(qp, sge, remote);
     }
@@ -111,15 +103,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       target_ = {};
       return false;
     }
-    if (has(request.flags, SendFlags::kSignaled) || qp.signal_all) {
-      qp.send_cq->emplace(false, [&](Completion& completion) {
-        completion = {};
-        completion.wr_id = request.wr_id;
-        completion.op = CompletionOp::kWrite;
-        completion.byte_count = sge.length;
-        completion.qpn = qp.qpn;
-      });
-    }
+    complete_at_once(qp, request, sge.length);
     return true;
   }
 
@@ -182,7 +166,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       case SendOp::kWriteImmediate:
         return write(qp, wqe, budget);
       case SendOp::kRead:
-        return alone(qp) ? read(qp, wqe, budget) : Step::kWait;
+        return read(qp, wqe, budget);
       case SendOp::kCompareSwap:
       case SendOp::kFetchAdd:
         return atomic(qp, wqe);
@@ -336,25 +320,6 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     return link_->ring.max_payload();
   }
 
-  /// Message bytes [offset, offset + n) into a record.
-  bool gather(QueuePair& qp, SendWqe& wqe, std::uint64_t offset, std::uint32_t n, std::byte* to) {
-    if (n == 0) return true;
-    if (wqe.is_inline()) {
-      std::memcpy(to, wqe.inline_bytes() + offset, n);
-      return true;
-    }
-    const CompletionStatus status = queue::for_each_part(
-        wqe.sge_list(), offset, n,
-        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-          const auto from = check_part(qp, sge, at, part, memory::Intent::kRead, Hold::kLocal);
-          return from && memory::load({to + before, part}, *from) == memory::Fault::kNone
-                     ? CompletionStatus::kSuccess
-                     : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kLocal);
-    return status == CompletionStatus::kSuccess;
-  }
-
   /// One part of the element's message as a record behind `ahead` bytes of another header.
   template <class Fill>
   Step put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask, std::uint32_t ahead,
@@ -369,7 +334,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
           static_cast<std::uint8_t>((offset_ == 0 ? kFirstPart : 0) | (last ? kLastPart : 0));
       header.length = wqe.length;
       fill(header, at, last);
-      readable = ask == Ask::kRead || gather(qp, wqe, offset_, n, at + ahead);
+      readable = ask == Ask::kRead ||
+                 gather(qp, wqe, offset_, {at + ahead, n}) == CompletionStatus::kSuccess;
       return readable;
     });
     if (!readable) return give_up(qp, CompletionStatus::kLocalProtectionError);
@@ -459,26 +425,17 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   /// What reads and atomics bring home.
   bool take_data(QueuePair& qp, SendWqe& wqe, RingAnswer& answer) {
     if (transport::is_atomic(wqe.op)) {
-      return scatter(qp, wqe, 0, std::as_bytes(std::span(&answer.old_value, 1)));
+      return take_home(qp, wqe, 0, std::as_bytes(std::span(&answer.old_value, 1)));
     }
     if (!transport::is_read(wqe.op)) return true;
     const std::uint32_t n = std::min(answer.bytes, wqe.length - answered_offset_);
     const std::uint32_t at = std::exchange(answered_offset_, answered_offset_ + n);
-    return scatter(qp, wqe, at, {answer.data.get(), n});
+    return take_home(qp, wqe, at, {answer.data.get(), n});
   }
 
-  bool scatter(QueuePair& qp, SendWqe& wqe, std::uint64_t offset, std::span<const std::byte> from) {
-    if (from.empty()) return true;
-    const CompletionStatus status = queue::for_each_part(
-        wqe.sge_list(), offset, from.size(),
-        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-          const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, Hold::kLocal);
-          return to && memory::store(*to, from.subspan(before, part)) == memory::Fault::kNone
-                     ? CompletionStatus::kSuccess
-                     : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kLocal);
-    return status == CompletionStatus::kSuccess;
+  bool take_home(QueuePair& qp, SendWqe& wqe, std::uint64_t offset,
+                 std::span<const std::byte> from) {
+    return scatter(qp, wqe.sge_list(), offset, from, Hold::kLocal) == CompletionStatus::kSuccess;
   }
 
   // ---- memory semantics --------------------------------------------------------------------
@@ -497,47 +454,52 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     return check_target(*link_, peer_, slot, {remote.key, remote.address + offset_, n, need});
   }
 
+  /// Moves the next bytes of a read or write: by ourselves, or else the peer does it. Nothing: all
+  /// of them have been moved, by ourselves.
+  std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
+    host::FlightSlot* slot = page_.flight();
+    if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, ask);
+    const host::FlightScope scope(slot);
+    const bool writes = ask == Ask::kWrite;
+    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+    const TargetPlace place =
+        target_place(wqe, *slot, n, writes ? Access::kRemoteWrite : Access::kRemoteRead);
+    if (!peer_.holds()) return nobody(qp, wqe);
+    if (place.verdict == TargetPlace::Verdict::kRefused) {
+      return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+    }
+    if (place.verdict == TargetPlace::Verdict::kTargetsTask ||
+        (place.mapped == nullptr && !link_->can_copy())) {
+      return through_ring(qp, wqe, budget, ask);
+    }
+    switch (writes ? copy_to_target(qp, wqe, *link_, offset_, n, place)
+                   : copy_from_target(qp, wqe, *link_, offset_, n, place)) {
+      case Copied::kDone:
+        break;
+      case Copied::kOwnFault:
+        return give_up(qp, CompletionStatus::kLocalProtectionError);
+      case Copied::kTargetFault:
+        return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+      case Copied::kTargetGone:
+        return nobody(qp, wqe);
+      case Copied::kNotAllowed:
+        return through_ring(qp, wqe, budget, ask);
+    }
+    offset_ += static_cast<std::uint32_t>(n);
+    budget.bytes -= n;
+    if (offset_ < wqe.length) return Step::kMore;
+    return {};
+  }
+
   Step write(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-    const bool data_done = offset_ == wqe.length;
-    if (!data_done) {
-      if (parts_in_ring_) return through_ring(qp, wqe, budget, Ask::kWrite);
+    if (offset_ < wqe.length) {
       if (!alone(qp)) {
         return wqe.length <= kRingWriteBytes ? through_ring(qp, wqe, budget, Ask::kWrite)
                                              : Step::kWait;
       }
-      host::FlightSlot* slot = page_.flight();
-      if (slot == nullptr) return through_ring(qp, wqe, budget, Ask::kWrite);
-      const host::FlightScope scope(slot);
-      const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
-      const TargetPlace to = target_place(wqe, *slot, n, Access::kRemoteWrite);
-      if (!peer_.holds()) return nobody(qp, wqe);
-      if (to.verdict == TargetPlace::Verdict::kRefused) {
-        return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
-      }
-      if (to.verdict == TargetPlace::Verdict::kTargetsTask ||
-          (to.mapped == nullptr && !link_->can_copy())) {
-        return through_ring(qp, wqe, budget, Ask::kWrite);
-      }
-      switch (copy_to(qp, wqe, n, to)) {
-        case Copied::kDone:
-          break;
-        case Copied::kOwnFault:
-          return give_up(qp, CompletionStatus::kLocalProtectionError);
-        case Copied::kTargetFault:
-          return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
-        case Copied::kTargetGone:
-          return nobody(qp, wqe);
-        case Copied::kNotAllowed:
-          return through_ring(qp, wqe, budget, Ask::kWrite);
-      }
-      offset_ += static_cast<std::uint32_t>(n);
-      budget.bytes -= n;
-      if (offset_ < wqe.length) return Step::kMore;
+      if (const auto step = transfer(qp, wqe, budget, Ask::kWrite)) return *step;
     }
-    if (wqe.op == SendOp::kWrite) {
-      if (!alone(qp)) return Step::kWait;  // nothing was to be written
-      return finish(qp, wqe);
-    }
+    if (wqe.op == SendOp::kWrite) return alone(qp) ? finish(qp, wqe) : Step::kWait;
     wqe.started = true;
     const bool sent = put(qp, Ask::kNotify, 0, true, [&](host::RecordHeader& header, std::byte*) {
       header.length = wqe.length;
@@ -548,35 +510,11 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   Step read(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-    if (wqe.length == 0) return finish(qp, wqe);
-    host::FlightSlot* slot = page_.flight();
-    if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, Ask::kRead);
-    const host::FlightScope scope(slot);
-    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
-    const TargetPlace from = target_place(wqe, *slot, n, Access::kRemoteRead);
-    if (!peer_.holds()) return nobody(qp, wqe);
-    if (from.verdict == TargetPlace::Verdict::kRefused) {
-      return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+    if (!alone(qp)) return Step::kWait;
+    if (wqe.length > 0) {
+      if (const auto step = transfer(qp, wqe, budget, Ask::kRead)) return *step;
     }
-    if (from.verdict == TargetPlace::Verdict::kTargetsTask ||
-        (from.mapped == nullptr && !link_->can_copy())) {
-      return through_ring(qp, wqe, budget, Ask::kRead);
-    }
-    switch (copy_from(qp, wqe, n, from)) {
-      case Copied::kDone:
-        break;
-      case Copied::kOwnFault:
-        return give_up(qp, CompletionStatus::kLocalProtectionError);
-      case Copied::kTargetFault:
-        return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
-      case Copied::kTargetGone:
-        return nobody(qp, wqe);
-      case Copied::kNotAllowed:
-        return through_ring(qp, wqe, budget, Ask::kRead);
-    }
-    offset_ += static_cast<std::uint32_t>(n);
-    budget.bytes -= n;
-    return offset_ < wqe.length ? Step::kMore : finish(qp, wqe);
+    return finish(qp, wqe);
   }
 
   Step atomic(QueuePair& qp, SendWqe& wqe) {
@@ -612,92 +550,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
                          ? memory::compare_swap(place, wqe.rdma.compare, wqe.rdma.operand)
                          : memory::fetch_add(place, wqe.rdma.operand);
     if (!old) return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
-    return scatter(qp, wqe, 0, std::as_bytes(std::span(&*old, 1)))
+    return take_home(qp, wqe, 0, std::as_bytes(std::span(&*old, 1)))
                ? finish(qp, wqe)
                : give_up(qp, CompletionStatus::kLocalProtectionError);
-  }
-
-  // ---- copies ------------------------------------------------------------------------------
-
-  /// Why the kernel would not copy: `own` is this process's part.
-  Copied why_not(memory::Place own, std::uint64_t n, memory::Intent intent) const {
-    const int error = errno;
-    if (error == ESRCH || !link_->process.alive()) return Copied::kTargetGone;
-    // Also while it is about to exec: if it does, that is its end.
-    if (!link_->can_copy() || error == EAGAIN) return Copied::kNotAllowed;
-    return own.vmm->check(own.address, n, intent) == memory::Fault::kNone ? Copied::kTargetFault
-                                                                          : Copied::kOwnFault;
-  }
-
-  static Copied copied(CompletionStatus status) {
-    if (status == CompletionStatus::kSuccess) return Copied::kDone;
-    return status == CompletionStatus::kLocalProtectionError ? Copied::kOwnFault
-                                                             : Copied::kTargetFault;
-  }
-
-  /// Bytes [offset_, offset_ + n) of the message to the peer's memory.
-  Copied copy_to(QueuePair& qp, SendWqe& wqe, std::uint64_t n, const TargetPlace& to) {
-    if (to.mapped != nullptr) {
-      const memory::Place place{qp.space, reinterpret_cast<std::uint64_t>(to.mapped)};
-      return copied(copy_out(qp, wqe, offset_, n, place, CompletionStatus::kRemoteAccessError));
-    }
-    if (wqe.is_inline()) {
-      return push(wqe.inline_bytes() + offset_, to.address, n)
-                 ? Copied::kDone
-                 : why_not({qp.space, reinterpret_cast<std::uint64_t>(wqe.inline_bytes())}, n,
-                           memory::Intent::kRead);
-    }
-    Copied result = Copied::kDone;
-    const CompletionStatus status = queue::for_each_part(
-        wqe.sge_list(), offset_, n,
-        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-          const auto from = check_part(qp, sge, at, part, memory::Intent::kRead, Hold::kLocal);
-          if (!from) {
-            result = Copied::kOwnFault;
-          } else if (!push(memory::detail::pointer(*from), to.address + before, part)) {
-            result = why_not(*from, part, memory::Intent::kRead);
-          }
-          return result == Copied::kDone ? CompletionStatus::kSuccess
-                                         : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kLocal);
-    return status == CompletionStatus::kLocalLengthError ? Copied::kOwnFault : result;
-  }
-
-  /// The end of a write comes last: programs poll on it.
-  bool push(std::byte* from, std::uint64_t to, std::uint64_t n) const {
-    const std::uint64_t body = n <= 8 ? 0 : ((to + n - 1) & ~std::uint64_t{7}) - to;
-    auto* far = reinterpret_cast<std::byte*>(to);
-    const std::array<iovec, 2> near{iovec{from, body}, iovec{from + body, n - body}};
-    const std::array<iovec, 2> there{iovec{far, body}, iovec{far + body, n - body}};
-    const std::size_t first = body == 0 ? 1 : 0;
-    return link_->write(std::span(near).subspan(first), std::span(there).subspan(first), n);
-  }
-
-  Copied copy_from(QueuePair& qp, SendWqe& wqe, std::uint64_t n, const TargetPlace& from) {
-    if (from.mapped != nullptr) {
-      const memory::Place place{qp.space, reinterpret_cast<std::uint64_t>(from.mapped)};
-      return copied(copy_in(qp, wqe, offset_, n, place, CompletionStatus::kRemoteAccessError));
-    }
-    Copied result = Copied::kDone;
-    const CompletionStatus status = queue::for_each_part(
-        wqe.sge_list(), offset_, n,
-        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-          const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, Hold::kLocal);
-          if (!to) {
-            result = Copied::kOwnFault;
-          } else {
-            const iovec near{memory::detail::pointer(*to), part};
-            const iovec far{reinterpret_cast<void*>(from.address + before), part};
-            if (!link_->read({&near, 1}, {&far, 1}, part)) {
-              result = why_not(*to, part, memory::Intent::kWrite);
-            }
-          }
-          return result == Copied::kDone ? CompletionStatus::kSuccess
-                                         : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kLocal);
-    return status == CompletionStatus::kLocalLengthError ? Copied::kOwnFault : result;
   }
 
   host::ProcessPage& page_;

@@ -166,7 +166,8 @@ class Execution {
     }
     const std::uint32_t n = header_.bytes;
     if (n > header_.length || inbox_->filled > header_.length - n) return refuse(Answer::kInvalid);
-    const CompletionStatus status = scatter(*inbox_->receive, inbox_->filled, payload(0), n);
+    const CompletionStatus status =
+        scatter(qp_, inbox_->receive->sges(), inbox_->filled, {payload(0), n}, Hold::kScatter);
     if (status != CompletionStatus::kSuccess) {
       transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), {.status = status});
       return refuse(answer_of(status));
@@ -214,21 +215,6 @@ class Execution {
 
   /// Payload from `at` on, inside the record.
   std::byte* payload(std::size_t at) const { return record_.payload + at; }
-
-  CompletionStatus scatter(const queue::ReceiveWqe& receive, std::uint64_t offset,
-                           const std::byte* from, std::uint32_t n) {
-    if (n == 0) return CompletionStatus::kSuccess;
-    const CompletionStatus status = queue::for_each_part(
-        receive.sges(), offset, n,
-        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-          const auto to = check_part(qp_, sge, at, part, memory::Intent::kWrite, Hold::kScatter);
-          return to && memory::store(*to, {from + before, part}) == memory::Fault::kNone
-                     ? CompletionStatus::kSuccess
-                     : CompletionStatus::kLocalProtectionError;
-        });
-    Flight::clear(Hold::kScatter);
-    return status;
-  }
 
   // ---- memory semantics ------------------------------------------------------------------------
 
@@ -343,9 +329,10 @@ Answer Execution::datagram() {
   const transport::Grh grh =
       network::make_grh(flow, headers + n + wire::pad_for(n) + wire::kIcrcSize);
   transport::ReceiveOutcome outcome;
-  outcome.status = scatter(*receive, 0, grh.data(), static_cast<std::uint32_t>(grh.size()));
+  outcome.status = scatter(qp_, receive->sges(), 0, grh, Hold::kScatter);
   if (outcome.status == CompletionStatus::kSuccess) {
-    outcome.status = scatter(*receive, grh.size(), payload(sizeof part), n);
+    outcome.status =
+        scatter(qp_, receive->sges(), grh.size(), {payload(sizeof part), n}, Hold::kScatter);
   }
   outcome.byte_count = static_cast<std::uint32_t>(n + grh.size());
   outcome.source_qp = Qpn(header_.source);

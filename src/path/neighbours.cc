@@ -257,20 +257,10 @@ bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
     header.length = wqe.length;
     header.immediate = wqe.immediate;
     header.bytes = bytes;
-    std::byte* at = record->payload + sizeof part;
-    if (wqe.is_inline()) {
-      std::memcpy(at, wqe.inline_bytes(), wqe.length);
-    } else {
-      const CompletionStatus status = queue::for_each_part(
-          wqe.sge_list(), 0, wqe.length,
-          [&](const Sge& sge, std::uint64_t from, std::uint64_t n, std::uint64_t before) {
-            const auto place = check_part(qp, sge, from, n, memory::Intent::kRead, Hold::kLocal);
-            return place && memory::load({at + before, n}, *place) == memory::Fault::kNone
-                       ? CompletionStatus::kSuccess
-                       : CompletionStatus::kLocalProtectionError;
-          });
-      Flight::clear(Hold::kLocal);
-      if (status != CompletionStatus::kSuccess) return true;  // the caller has checked the list
+    // The caller has checked the list; one that cannot be read after all is not sent.
+    if (gather(qp, wqe, 0, {record->payload + sizeof part, wqe.length}) !=
+        CompletionStatus::kSuccess) {
+      return true;
     }
     link.ring.publish(nullptr, 0);
   }

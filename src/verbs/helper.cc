@@ -114,7 +114,6 @@ void Helper::wake(Nanoseconds deadline) {
 /// One pass over all engines. False: nothing was left to do.
 bool Helper::serve(Nanoseconds* deadline, bool* polled) {
   const std::lock_guard guard(mutex_);
-  if (host::ProcessPage* page = page_) page->adopt_liveness();
   bool did = false;
   *deadline = kNever;
   *polled = false;
@@ -195,6 +194,8 @@ bool Helper::missed_something(Nanoseconds* until) {
 void Helper::run() {
   pthread_setname_np(pthread_self(), "weft-helper");
   for (;;) {
+    // Under no other lock, since it is never given back.
+    if (host::ProcessPage* page = page_) page->adopt_liveness();
     Nanoseconds deadline = kNever;
     bool polled = false;
     if (!serve(&deadline, &polled)) sleep(deadline, polled);
