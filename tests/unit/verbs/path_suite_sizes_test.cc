@@ -185,22 +185,33 @@ class PathBudget : public PathSuite {
 };
 INSTANTIATE_TEST_SUITE_P(Over, PathBudget, testing::ValuesIn(all_ways()), way_name);
 
+/// Between neighbours a helper thread goes on with what post left, sometimes before the test has
+/// looked: a post that copies too much does so every time, so one look in many has to be in time.
+template <class Attempt>
+bool one_in_many(Attempt attempt) {
+  for (int i = 0; i < 50; ++i) {
+    if (attempt()) return true;
+  }
+  return false;
+}
+
 TEST_P(PathBudget, posting_a_large_message_copies_at_most_256_kib) {
   constexpr std::uint32_t kInline = 256 * 1024, kSize = 1 << 20;
   auto [qa, qb] = connect();
   Memory near(a, kSize), far(b, kSize);
   near.fill(7);
-  std::fill(far.bytes.begin(), far.bytes.end(), std::byte{0});
   const auto sent = [&] { return a.device.controller()->counters().get(obs::Counter::kBytesSent); };
   for (const SendOp op : {SendOp::kWrite, SendOp::kSend}) {
-    const std::uint64_t before = sent();
-    std::fill(far.bytes.begin(), far.bytes.end(), std::byte{0});
-    if (op == SendOp::kSend) post_receive(qb, 50, {far.sge()});
-    post(qa, {.wr_id = 1, .op = op, .remote = far.remote()}, {near.sge()});
-    EXPECT_TRUE(far.is_zero(kInline, kSize - kInline)) << "the rest is for poll to do";
-    EXPECT_LE(sent() - before, kInline);
-    EXPECT_TRUE(next(a.sends).ok());
-    EXPECT_TRUE(far.holds(7));
+    EXPECT_TRUE(one_in_many([&, &qa = qa, &qb = qb] {
+      const std::uint64_t before = sent();
+      std::fill(far.bytes.begin(), far.bytes.end(), std::byte{0});
+      if (op == SendOp::kSend) post_receive(qb, 50, {far.sge()});
+      post(qa, {.wr_id = 1, .op = op, .remote = far.remote()}, {near.sge()});
+      const bool rest_is_left = sent() - before <= kInline && far.is_zero(kInline, kSize - kInline);
+      EXPECT_TRUE(next(a.sends).ok());
+      EXPECT_TRUE(far.holds(7));
+      return rest_is_left;
+    })) << "the rest is for poll to do";
   }
 }
 
@@ -209,10 +220,14 @@ TEST_P(PathBudget, posting_a_large_read_copies_at_most_256_kib) {
   auto [qa, qb] = connect();
   Memory near(a, kSize), far(b, kSize);
   far.fill(8);
-  post(qa, {.wr_id = 1, .op = SendOp::kRead, .remote = far.remote()}, {near.sge()});
-  EXPECT_TRUE(near.is_zero(kInline, kSize - kInline)) << "the rest is for poll to do";
-  EXPECT_TRUE(next(a.sends).ok());
-  EXPECT_TRUE(near.holds(8));
+  EXPECT_TRUE(one_in_many([&, &qa = qa] {
+    std::fill(near.bytes.begin(), near.bytes.end(), std::byte{0});
+    post(qa, {.wr_id = 1, .op = SendOp::kRead, .remote = far.remote()}, {near.sge()});
+    const bool rest_is_left = near.is_zero(kInline, kSize - kInline);
+    EXPECT_TRUE(next(a.sends).ok());
+    EXPECT_TRUE(near.holds(8));
+    return rest_is_left;
+  })) << "the rest is for poll to do";
 }
 
 }  // namespace
