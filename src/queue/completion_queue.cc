@@ -36,6 +36,18 @@ void CompletionQueue::request_notify(bool solicited_only) {
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
 }
 
+void CompletionQueue::forget(Qpn qpn) {
+  const std::lock_guard guard(lock_);
+  const std::uint32_t head = head_.load(std::memory_order_relaxed);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  std::uint32_t kept = tail;  // from the newest to the oldest, so that the tail stays where it is
+  for (std::uint32_t at = tail; at != head; --at) {
+    const Completion& completion = ring_[(at - 1) & mask_];
+    if (completion.qpn != qpn) ring_[--kept & mask_] = completion;
+  }
+  head_.store(kept, std::memory_order_relaxed);
+}
+
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const std::lock_guard guard(lock_);
   if (capacity == 0 || size() > capacity) return false;

@@ -78,6 +78,8 @@ class CompletionQueue {
 
   /// Arms the queue. A completion that came before this call gives no event: poll once more.
   void request_notify(bool solicited_only);
+  /// Takes out what waits of that queue pair, whose owner does not want it any more.
+  void forget(Qpn qpn);
   /// Changes the capacity; false if more completions than that are waiting, or without memory.
   bool resize(std::uint32_t capacity);
 
