@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "cli/temporary_folder.h"
 #include "host/system_error.h"
 
 namespace weft::cli {

@@ -183,15 +183,4 @@ Result<void> write_tree_for(const Preload& preload, const std::string& root) {
   return files::write_tree(root, preload.devices, true_machine());
 }
 
-std::string runtime_folder() {
-  // Memory before disks: a tree is a hundred small files, which a busy disk takes 50 ms for.
-  for (const std::string& folder :
-       {variable("XDG_RUNTIME_DIR"), std::string("/dev/shm"), variable("TMPDIR")}) {
-    if (!folder.empty() && folder[0] == '/' && access(folder.c_str(), W_OK | X_OK) == 0) {
-      return folder;
-    }
-  }
-  return "/tmp";
-}
-
 }  // namespace weft::cli

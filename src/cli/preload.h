@@ -42,7 +42,4 @@ std::string preload_list_without(const std::string& library, std::string_view be
 /// Writes the tree of the devices below `root`, an empty directory.
 Result<void> write_tree_for(const Preload& preload, const std::string& root);
 
-/// Where a user's short-lived files go: XDG_RUNTIME_DIR, /dev/shm, TMPDIR or /tmp.
-std::string runtime_folder();
-
 }  // namespace weft::cli

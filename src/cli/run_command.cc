@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 
 #include "cli/program_file.h"
 #include "cli/supervise.h"
-#include "host/system_error.h"
+#include "cli/temporary_folder.h"
 
 namespace weft::cli {
 namespace {
@@ -35,27 +32,6 @@ int refuse(int status, std::string_view message) {
   fmt::print(stderr, "weft run: {}\n", message);
   return status;
 }
-
-/// A directory that is the user's alone and goes with its owner.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::string path = runtime_folder() + "/weft-run-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) return host::system_error(path, errno);
-    return TemporaryFolder(std::move(path));
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 /// How the program ended, or the exit status when it did not start.
 tl::expected<int, int> run_program(const RunOptions& options) {

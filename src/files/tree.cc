@@ -40,7 +40,7 @@ class Writer {
     if (fd < 0) return refused(full);
     const auto size = static_cast<ssize_t>(text.size());
     if (::write(fd, text.data(), text.size()) != size) refused(full);
-    // Whatever the umask: the owner alone comes into the tree's root.
+    // Whatever the umask, here and with directories: only the owner comes into the tree's root.
     if (fchmod(fd, mode) != 0) refused(full);
     close(fd);
   }
@@ -63,7 +63,11 @@ class Writer {
     for (std::size_t at = full.find('/', root_.size() + 1); at != std::string::npos;
          at = full.find('/', at + 1)) {
       const std::string part = full.substr(0, at);
-      if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return false;
+      if (mkdir(part.c_str(), 0755) == 0) {
+        if (chmod(part.c_str(), 0755) != 0) return false;
+      } else if (errno != EEXIST) {
+        return false;
+      }
     }
     return true;
   }

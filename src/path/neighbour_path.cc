@@ -75,6 +75,32 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     if (knock) link_->ring_doorbell();
   }
 
+  queue::PeerView look_at_peer(QueuePair& qp, RemoteKey key) override {
+    queue::PeerView view;
+    if (!link_->usable() || !link_->process.alive()) {
+      view.peer = queue::PeerView::Peer::kDead;
+      return view;
+    }
+    const host::PublicQueuePair* peer = link_->tables.queue_pair(qp.attributes.remote_qpn);
+    view.peer = peer == nullptr ? queue::PeerView::Peer::kNobody
+                : peer->ready() ? queue::PeerView::Peer::kReady
+                                : queue::PeerView::Peer::kNotReady;
+    if (peer == nullptr) return view;
+    view.peer_allows = static_cast<Access>(peer->access);
+    std::uint32_t slot = 0;
+    const host::PublicKey* entry = link_->tables.key(key, &slot);
+    if (entry == nullptr) {
+      view.key = queue::PeerView::Key::kNone;
+      return view;
+    }
+    view.key = key_state(entry->control.load(std::memory_order_acquire), key);
+    view.same_domain = entry->pd == peer->pd;
+    view.base = entry->base;
+    view.length = entry->length;
+    view.rights = static_cast<Access>(entry->access);
+    return view;
+  }
+
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
     if (!is_small_write(request)) return false;
     const Sge& sge = request.sges.front();

@@ -18,7 +18,14 @@ constexpr std::uint64_t kOfferedFields =
     IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL | IBV_WC_EX_WITH_DLID_PATH_BITS |
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-void convert(const Completion& from, ibv_wc& to) {
+/// Bit 3: a UDP header came along; then what came before it, 1 for IPv6, 2 for IPv4. mlx5 devices
+/// tell it in the service level of a completion, and UCX believes it.
+std::uint8_t datagram_sl(const files::ShownDevice& device) {
+  if (device.link_layer == files::LinkLayer::kInfiniBand) return 0;
+  return device.address.is_ipv4() ? 0xA : 0x9;
+}
+
+void convert(const Cq& cq, const Completion& from, ibv_wc& to) {
   to.wr_id = from.wr_id;
   to.status = static_cast<ibv_wc_status>(from.status);
   to.opcode = opcode_of(from.op);
@@ -34,7 +41,7 @@ void convert(const Completion& from, ibv_wc& to) {
   to.wc_flags = flags_of(from);
   to.pkey_index = 0;
   to.slid = 0;
-  to.sl = 0;
+  to.sl = sl_of(cq, from);
   to.dlid_path_bits = 0;
 }
 
@@ -49,6 +56,7 @@ Cq* make_cq(ibv_context* shown, std::uint32_t entries, void* owner, ibv_comp_cha
   if (!made) return refuse(made.error());
   auto* cq = new (std::nothrow) Cq(std::move(*made));
   if (cq == nullptr) return refuse(ENOMEM);
+  cq->datagram_sl = datagram_sl(context.weft());
   cq->shown.context = shown;
   cq->shown.channel = channel;
   cq->shown.cq_context = owner;
@@ -79,7 +87,11 @@ int poll_cq(ibv_cq* shown, int most, ibv_wc* out) {
     std::array<Completion, 16> some;
     const auto want = std::min<std::size_t>(some.size(), static_cast<std::size_t>(most - done));
     const std::size_t n = cq.cq.poll(std::span(some).first(want));
-    for (std::size_t i = 0; i < n; ++i) convert(some[i], out[done++]);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!some[i].ok() && explaining()) [[unlikely]]
+        explain_completion(Context::of(shown->context), some[i]);
+      convert(cq, some[i], out[done++]);
+    }
     if (n < want) break;
   }
   return done;

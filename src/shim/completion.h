@@ -38,6 +38,10 @@ constexpr unsigned flags_of(const Completion& completion) {
          (completion.has_invalidate ? unsigned{IBV_WC_WITH_INV} : 0u);
 }
 
+inline std::uint8_t sl_of(const Cq& cq, const Completion& completion) {
+  return completion.has_grh ? cq.datagram_sl : std::uint8_t{0};
+}
+
 int poll_cq(ibv_cq* cq, int most, ibv_wc* out);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);

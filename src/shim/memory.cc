@@ -4,7 +4,6 @@
 #include <cstring>
 #include <new>
 
-#include "obs/log.h"
 #include "shim/errors.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
@@ -48,11 +47,11 @@ Result<verbs::MemoryRegion> register_memory(Pd& pd, void* address, std::size_t l
 }  // namespace
 
 ibv_mr* register_region(ibv_pd* shown, void* address, std::size_t length, std::uint64_t iova,
-                        unsigned access) {
+                        unsigned access, const void* caller) {
   Pd& pd = domain_of(Pd::of(shown));
   auto region = register_memory(pd, address, length, iova, access);
   if (!region) {
-    obs::log().debug("ibv_reg_mr: {}", region.error().message);
+    if (explaining()) explain_call("ibv_reg_mr", shown->context->device->name, region.error());
     return refuse(region.error());
   }
   auto* mr = new (std::nothrow) Mr;
@@ -62,6 +61,7 @@ ibv_mr* register_region(ibv_pd* shown, void* address, std::size_t length, std::u
   mr->access = static_cast<Access>(access & kKnownRights);
   show(*mr, shown, address, length);
   ++Pd::of(shown).users;
+  if (explaining()) note_region(&mr->shown, access, caller);
   return &mr->shown;
 }
 
@@ -161,10 +161,11 @@ int free_dm(ibv_dm* shown) {
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* shown, std::uint64_t offset, std::size_t length,
                   unsigned access) {
   Dm& dm = Dm::of(shown);
+  const void* const caller = __builtin_return_address(0);
   if ((access & IBV_ACCESS_ZERO_BASED) == 0 || !dm.covers(offset, length)) return refuse(EINVAL);
   // A region of nothing: a key that opens nothing.
-  ibv_mr* mr = length != 0 ? register_region(pd, dm.bytes + offset, length, 0, access)
-                           : register_region(pd, dm.bytes, 1, 0, IBV_ACCESS_ZERO_BASED);
+  ibv_mr* mr = length != 0 ? register_region(pd, dm.bytes + offset, length, 0, access, caller)
+                           : register_region(pd, dm.bytes, 1, 0, IBV_ACCESS_ZERO_BASED, caller);
   if (mr == nullptr) return nullptr;
   Mr::of(mr).dm = &dm;
   mr->addr = nullptr;
@@ -214,19 +215,21 @@ int ibv_dealloc_pd(ibv_pd* shown) {
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) {
   if (!is_ours(pd)) WEFT_PASS_ON(ibv_reg_mr, nullptr, pd, address, length, access);
   return weft::shim::register_region(pd, address, length, reinterpret_cast<std::uint64_t>(address),
-                                     static_cast<unsigned>(access));
+                                     static_cast<unsigned>(access), __builtin_return_address(0));
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         int access) {
   if (!is_ours(pd)) WEFT_PASS_ON(ibv_reg_mr_iova, nullptr, pd, address, length, iova, access);
-  return weft::shim::register_region(pd, address, length, iova, static_cast<unsigned>(access));
+  return weft::shim::register_region(pd, address, length, iova, static_cast<unsigned>(access),
+                                     __builtin_return_address(0));
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                          unsigned int access) {
   if (!is_ours(pd)) WEFT_PASS_ON(ibv_reg_mr_iova2, nullptr, pd, address, length, iova, access);
-  return weft::shim::register_region(pd, address, length, iova, access);
+  return weft::shim::register_region(pd, address, length, iova, access,
+                                     __builtin_return_address(0));
 }
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
@@ -239,6 +242,7 @@ int ibv_dereg_mr(ibv_mr* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_dereg_mr, ENOSYS, shown);
   Mr& mr = Mr::of(shown);
   if (const auto done = mr.region->deregister(); !done) return weft::shim::errno_of(done.error());
+  if (weft::shim::explaining()) weft::shim::forget_region(shown);
   --Pd::of(shown->pd).users;
   if (mr.dm != nullptr) --mr.dm->users;
   delete &mr;
@@ -278,6 +282,9 @@ int ibv_rereg_mr(ibv_mr* shown, int flags, ibv_pd* pd, void* address, std::size_
   --Pd::of(shown->pd).users;
   ++Pd::of(new_pd).users;
   weft::shim::show(mr, new_pd, new_address, new_length);
+  if (weft::shim::explaining()) {
+    weft::shim::note_region(shown, rights, __builtin_return_address(0));
+  }
   return 0;
 }
 

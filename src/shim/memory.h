@@ -5,8 +5,9 @@
 
 namespace weft::shim {
 
+/// `caller`: see note_region().
 ibv_mr* register_region(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                        unsigned access);
+                        unsigned access, const void* caller);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);

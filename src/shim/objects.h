@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "files/device_list.h"
+#include "shim/explain.h"
 #include "verbs/inside.h"
 #include "weft/verbs.h"
 
@@ -167,7 +168,9 @@ struct Cq {
   std::uint32_t events_given = 0;  ///< completion events; under shown.mutex
   std::uint32_t errors_given = 0;  ///< asynchronous ones
   Completion current{};            ///< of start_poll and next_poll
-  bool stamps = false;             ///< somebody wants to know when
+  /// What the service level of a datagram says on RoCE: which header stands before the payload.
+  std::uint8_t datagram_sl = 0;
+  bool stamps = false;  ///< somebody wants to know when
   std::uint64_t polled_at_ns = 0;
 
   explicit Cq(verbs::CompletionQueue made) : cq(std::move(made)) {}
@@ -207,6 +210,7 @@ struct Qp {
   bool extended = false;  ///< made with send_ops_flags: ibv_qp_to_qp_ex gives it
   std::uint32_t errors_given = 0;
   ibv_ah_attr address{};
+  Notebook notebook;       ///< empty unless explaining()
   std::mutex batch_mutex;  ///< from wr_start to wr_complete
   Batch batch;
 

@@ -18,6 +18,8 @@ int take(ibv_cq_ex* shown) {
   if (cq.cq.poll(std::span(&cq.current, 1)) == 0) return ENOENT;
   if (cq.stamps) [[unlikely]]
     cq.polled_at_ns = now_ns(CLOCK_MONOTONIC);
+  if (!cq.current.ok() && explaining()) [[unlikely]]
+    explain_completion(Context::of(shown->context), cq.current);
   shown->wr_id = cq.current.wr_id;
   shown->status = static_cast<ibv_wc_status>(cq.current.status);
   return 0;
@@ -45,7 +47,7 @@ void set_polling(Cq& cq) {
   shown.read_src_qp = [](ibv_cq_ex* at) { return Cq::of(at).current.source_qp.value; };
   shown.read_wc_flags = [](ibv_cq_ex* at) { return flags_of(Cq::of(at).current); };
   shown.read_slid = [](ibv_cq_ex*) { return std::uint32_t{0}; };
-  shown.read_sl = [](ibv_cq_ex*) { return std::uint8_t{0}; };
+  shown.read_sl = [](ibv_cq_ex* at) { return sl_of(Cq::of(at), Cq::of(at).current); };
   shown.read_dlid_path_bits = [](ibv_cq_ex*) { return std::uint8_t{0}; };
   shown.read_completion_ts = [](ibv_cq_ex* at) { return Cq::of(at).polled_at_ns; };
   shown.read_completion_wallclock_ns = [](ibv_cq_ex* at) {

@@ -85,12 +85,15 @@ int post_one_by_one(Qp& qp, ibv_send_wr* first, ibv_send_wr** bad) {
     SendRequest request;
     int error = EINVAL;
     if (convert(*wr, qp.shown.qp_base.qp_type, request)) {
+      if (explaining()) [[unlikely]]
+        note(qp, request);
       const auto done = qp.qp.post_send(request);
       if (done) {
         took(*wr);
         continue;
       }
       error = errno_of(done.error());
+      if (explaining()) explain_call("ibv_post_send", qp, done.error());
     }
     *bad = wr;
     return error;
@@ -119,9 +122,12 @@ int post_send(ibv_qp* shown, ibv_send_wr* first, ibv_send_wr** bad) {
 int post_recv(ibv_qp* shown, ibv_recv_wr* first, ibv_recv_wr** bad) {
   Qp& qp = Qp::of(shown);
   for (ibv_recv_wr* wr = first; wr != nullptr; wr = wr->next) {
-    const auto done =
-        qp.qp.post_receive(ReceiveRequest{wr->wr_id, sges_of(wr->sg_list, wr->num_sge)});
+    const ReceiveRequest request{wr->wr_id, sges_of(wr->sg_list, wr->num_sge)};
+    if (explaining()) [[unlikely]]
+      note(qp, request);
+    const auto done = qp.qp.post_receive(request);
     if (!done) {
+      if (explaining()) explain_call("ibv_post_recv", qp, done.error());
       *bad = wr;
       return errno_of(done.error());
     }

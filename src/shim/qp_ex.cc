@@ -100,9 +100,15 @@ int complete(ibv_qp_ex* shown) {
   tie(qp.batch);
   int error = qp.batch.error;
   if (error == 0) {
+    if (explaining()) [[unlikely]] {
+      for (const SendRequest& request : qp.batch.requests) note(qp, request);
+    }
     std::size_t posted = 0;
     const auto done = qp.qp.post_send(qp.batch.requests, &posted);
-    if (!done) error = errno_of(done.error());
+    if (!done) {
+      error = errno_of(done.error());
+      if (explaining()) explain_call("ibv_wr_complete", qp, done.error());
+    }
   }
   qp.batch_mutex.unlock();
   return error;

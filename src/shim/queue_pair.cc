@@ -2,7 +2,6 @@
 
 #include <new>
 
-#include "obs/log.h"
 #include "shim/address.h"
 #include "shim/errors.h"
 #include "shim/qp_ex.h"
@@ -111,7 +110,7 @@ Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr_ex& attr) {
   auto made =
       Pd::of(pd).pd.create_queue_pair(Cq::of(attr.send_cq).cq, Cq::of(attr.recv_cq).cq, options);
   if (!made) {
-    obs::log().debug("ibv_create_qp: {}", made.error().message);
+    if (explaining()) explain_call("ibv_create_qp", pd->context->device->name, made.error());
     return refuse(made.error());
   }
   auto* qp = new (std::nothrow) Qp(std::move(*made));
@@ -240,12 +239,14 @@ int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
   const int settings = mask & ~weft::shim::kNoSetting;
   const auto attributes = weft::shim::attributes_of(Context::of(shown->context), *attr, settings);
   if (!attributes) {
-    weft::obs::log().debug("ibv_modify_qp: {}", attributes.error().message);
+    if (weft::shim::explaining()) {
+      weft::shim::explain_call("ibv_modify_qp", qp, attributes.error());
+    }
     return weft::shim::errno_of(attributes.error());
   }
   const auto done = qp.qp.modify(*to, *attributes, static_cast<weft::QpAttribute>(settings));
   if (!done) {
-    weft::obs::log().debug("ibv_modify_qp: {}", done.error().message);
+    if (weft::shim::explaining()) weft::shim::explain_call("ibv_modify_qp", qp, done.error());
     return weft::shim::errno_of(done.error());
   }
   if (*to == weft::QpState::kReset) weft::shim::forget_completions(qp);

@@ -35,6 +35,8 @@ int Agent::connect(Identifier& id, cm::Request terms, std::span<const std::byte>
   if (id.state != Identifier::State::kRouteResolved) return EINVAL;
   if (!set_private_data(terms, id, private_data)) return EINVAL;
   terms.service = cm::service_id(id.space, id.destination.port);
+  constexpr Lid kNoLid{0xFFFF};  // on Ethernet only the GIDs count
+  terms.primary.local_lid = terms.primary.remote_lid = kNoLid;
   terms.primary.local_gid = id.local_gid;
   terms.primary.remote_gid = id.remote_gid;
   terms.primary.traffic_class = id.traffic_class;

@@ -57,6 +57,7 @@ cm::Request request_of(const Identifier& id, const rdma_ucm_conn_param& from,
 
 int accept_connection(const Call& call, Identifier& id, const rdma_ucm_accept& command) {
   const rdma_ucm_conn_param& from = command.conn_param;
+  if (!id.connection) return EINVAL;
   cm::Reply to;
   const auto data = private_data_of(from);
   if (data.size() > to.private_data.size()) return EINVAL;

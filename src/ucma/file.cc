@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "obs/log.h"
 #include "ucma/agent.h"
 #include "ucma/call.h"
 #include "ucma/commands.h"
@@ -86,7 +87,9 @@ int File::command(std::span<const std::byte> bytes) {
   if (handler == nullptr) return error;
   std::shared_ptr<files::CharFile> other;  // let go after the lock, which its end takes
   const Agent::Guard guard(agent_);
-  return handler(Call{agent_, *this, in.first(header.in), header.out, other});
+  error = handler(Call{agent_, *this, in.first(header.in), header.out, other});
+  obs::log().trace("rdma_cm: command {} gives {}", header.cmd, error);
+  return error;
 }
 
 int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
@@ -126,6 +129,8 @@ void File::count_down() const {
 
 void File::push(const QueuedEvent& event) {
   events_.push_back(event);
+  obs::log().trace("rdma_cm: event {} status {} of identifier {}", event.response.event,
+                   static_cast<int>(event.response.status), event.response.id);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(count_.get(), &one, sizeof one);
   sequence_.fetch_add(1, std::memory_order_release);
