@@ -69,6 +69,19 @@ class CompletionQueue {
     return take_locked(out);
   }
 
+  /// The same, with each completion shown where it lies: visit(const Completion&), which must be
+  /// short and must not call back. Gives how many.
+  template <class Visit>
+  std::size_t take_each(std::size_t most, Visit visit) {
+    const std::lock_guard guard(lock_);
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    const std::uint32_t waiting = tail_.load(std::memory_order_relaxed) - head;
+    const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(waiting, most));
+    for (std::uint32_t i = 0; i < n; ++i) visit(ring_[(head + i) & mask_]);
+    head_.store(head + n, std::memory_order_relaxed);
+    return n;
+  }
+
   bool empty() const {
     return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire);
   }

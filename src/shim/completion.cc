@@ -80,21 +80,33 @@ void wait_for_acknowledgement(Cq& cq) {
 
 }  // namespace
 
+ibv_wc completion_of(const Cq& cq, const Completion& completion) {
+  ibv_wc wc;
+  convert(cq, completion, wc);
+  return wc;
+}
+
 int poll_cq(ibv_cq* shown, int most, ibv_wc* out) {
+  if (most <= 0) return 0;
   Cq& cq = Cq::of(shown);
-  int done = 0;
-  while (done < most) {
-    std::array<Completion, 16> some;
-    const auto want = std::min<std::size_t>(some.size(), static_cast<std::size_t>(most - done));
-    const std::size_t n = cq.cq.poll(std::span(some).first(want));
-    for (std::size_t i = 0; i < n; ++i) {
-      if (!some[i].ok() && explaining()) [[unlikely]]
-        explain_completion(Context::of(shown->context), some[i]);
-      convert(cq, some[i], out[done++]);
-    }
-    if (n < want) break;
+  verbs::CqObject& object = verbs::Inside::of(cq.cq);
+  if (object.queue.empty()) {
+    object.controller->poll();
+    if (object.queue.empty()) return 0;
   }
-  return done;
+  ibv_wc* at = out;
+  bool failed = false;
+  const std::size_t n =
+      object.queue.take_each(static_cast<std::size_t>(most), [&](const Completion& completion) {
+        failed |= !completion.ok();
+        convert(cq, completion, *at++);
+      });
+  if (failed && explaining()) [[unlikely]] {
+    for (std::size_t i = 0; i < n; ++i) {
+      if (out[i].status != IBV_WC_SUCCESS) explain_completion(Context::of(shown->context), out[i]);
+    }
+  }
+  return static_cast<int>(n);
 }
 
 int req_notify_cq(ibv_cq* shown, int solicited_only) {

@@ -42,6 +42,9 @@ inline std::uint8_t sl_of(const Cq& cq, const Completion& completion) {
   return completion.has_grh ? cq.datagram_sl : std::uint8_t{0};
 }
 
+/// The whole of it in libibverbs' form.
+ibv_wc completion_of(const Cq& cq, const Completion& completion);
+
 int poll_cq(ibv_cq* cq, int most, ibv_wc* out);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);

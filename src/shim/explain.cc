@@ -239,10 +239,10 @@ std::string why_unheard(Qp& qp) {
   }
 }
 
-std::string cause(Qp& qp, const NotedRequest& request, const Completion& completion) {
+std::string cause(Qp& qp, const NotedRequest& request, CompletionStatus status) {
   const bool reads_back = request.op == SendOp::kRead || request.op == SendOp::kCompareSwap ||
                           request.op == SendOp::kFetchAdd;
-  switch (completion.status) {
+  switch (status) {
     case CompletionStatus::kLocalProtectionError:
     case CompletionStatus::kLocalAccessError:
       return why_local(qp, request, request.is_receive || reads_back);
@@ -341,18 +341,18 @@ void explain_call(const char* function, const Qp& qp, const Error& error) {
   explain_call(function, describe(qp), error);
 }
 
-void explain_completion(Context& context, const Completion& completion) {
+void explain_completion(Context& context, const ibv_wc& completion) {
   // The first failure of a queue pair flushes the rest: only it has a cause of its own.
-  if (completion.status == CompletionStatus::kFlushed) return;
-  context.qps.with(completion.qpn.value, [&](Qp& qp) {
-    const bool is_receive = completion.op == CompletionOp::kReceive ||
-                            completion.op == CompletionOp::kReceiveWriteImmediate;
+  if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
+  const auto status = static_cast<CompletionStatus>(completion.status);
+  context.qps.with(completion.qp_num, [&](Qp& qp) {
+    const bool is_receive = (completion.opcode & IBV_WC_RECV) != 0;
     NotedRequest request;
     const bool known = qp.notebook.take(completion.wr_id, is_receive, &request);
     say(fmt::format("{} (wr_id {:#x}, {} bytes) on {} failed: {}. {}.",
                     is_receive ? "a receive" : to_string(request.op), completion.wr_id,
-                    total(request.sges), describe(qp), to_string(completion.status),
-                    known ? cause(qp, request, completion)
+                    total(request.sges), describe(qp), to_string(status),
+                    known ? cause(qp, request, status)
                           : "The request was posted too long ago to be remembered"));
   });
 }

@@ -15,6 +15,7 @@
 
 struct ibv_qp;
 struct ibv_mr;
+struct ibv_wc;
 
 namespace weft::shim {
 
@@ -58,6 +59,6 @@ void forget_region(const ibv_mr* mr);
 void explain_call(const char* function, const std::string& object, const Error& error);
 void explain_call(const char* function, const Qp& qp, const Error& error);
 /// A request failed.
-void explain_completion(Context& context, const Completion& completion);
+void explain_completion(Context& context, const ibv_wc& completion);
 
 }  // namespace weft::shim

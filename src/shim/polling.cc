@@ -19,7 +19,7 @@ int take(ibv_cq_ex* shown) {
   if (cq.stamps) [[unlikely]]
     cq.polled_at_ns = now_ns(CLOCK_MONOTONIC);
   if (!cq.current.ok() && explaining()) [[unlikely]]
-    explain_completion(Context::of(shown->context), cq.current);
+    explain_completion(Context::of(shown->context), completion_of(cq, cq.current));
   shown->wr_id = cq.current.wr_id;
   shown->status = static_cast<ibv_wc_status>(cq.current.status);
   return 0;

@@ -49,7 +49,7 @@ cm::Request request_of(const Identifier& id, const rdma_ucm_conn_param& from,
   to.mtu_code = kMtu4096;
   to.max_cm_retries = kCmRetries;
   to.srq = from.srq != 0;
-  to.primary.hop_limit = 64;
+  to.primary.hop_limit = kHopLimit;
   to.primary.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
   to.vendor = {vendor.vendor_id & kMask24, vendor.attr_mod};
   return to;

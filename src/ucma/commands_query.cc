@@ -12,7 +12,6 @@
 namespace weft::ucma {
 namespace {
 
-constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint32_t kNoDeviceIndex = ~std::uint32_t{0};  // found by its GUID then
 constexpr std::uint8_t kExactly = 2;                         // of selectors in path records
 constexpr std::uint8_t kRate = IBV_RATE_100_GBPS;

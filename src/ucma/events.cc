@@ -7,7 +7,6 @@
 namespace weft::ucma {
 namespace {
 
-constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint16_t kMulticastLid = 0xC000;
 constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
 

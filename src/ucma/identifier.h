@@ -34,6 +34,7 @@ enum class QpType : std::uint8_t {
 /// How long to wait for an acknowledgement unless the program says otherwise: 4.096 us << 16, 0.3
 /// s.
 inline constexpr std::uint8_t kAckTimeout = 16;
+inline constexpr std::uint8_t kHopLimit = 64;
 
 struct Multicast {
   Handle handle;

@@ -40,6 +40,13 @@ def tcp_listens(port):
     return False
 
 
+def udp_bound(port):
+    """rsockets of datagrams are found by a port of UDP."""
+    path = pathlib.Path("/proc/net/udp")
+    return any(line.split()[1].endswith(f":{port:04X}")
+               for line in path.read_text().splitlines()[1:])
+
+
 def rdma_cm_listens(port):
     """weft's connection manager takes a port by a socket name, @weft/cm/<space>/<port>/<address>."""
     names = pathlib.Path("/proc/net/unix").read_text()
@@ -47,4 +54,4 @@ def rdma_cm_listens(port):
 
 
 def listens(port):
-    return tcp_listens(port) or rdma_cm_listens(port)
+    return tcp_listens(port) or rdma_cm_listens(port) or udp_bound(port)

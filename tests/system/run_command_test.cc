@@ -54,6 +54,13 @@ TEST_F(RunCommand, device_files_are_character_devices) {
   EXPECT_NE(run_shell("test -e /dev/infiniband/uverbs1").exit_status(), 0);
 }
 
+TEST_F(RunCommand, libibverbs_programs_find_the_devices) {
+  const Ended ended = run({"--device", "one", "--device", "two", "--", "ibv_devices"});
+  if (ended.exit_status() == 127) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(ended.exit_status(), 0);
+  EXPECT_TRUE(ended.says(" one ") && ended.says(" two ")) << ended.output;
+}
+
 TEST_F(RunCommand, the_exit_status_is_the_programs) {
   EXPECT_EQ(run_shell("exit 7").exit_status(), 7);
   EXPECT_EQ(run({"true"}).exit_status(), 0);

@@ -7,13 +7,12 @@ PACKAGES = ("perftest",)
 CLIENT = "perftest"
 ROW = r"^\s*\d+\s+\d+(\s+[\d.]+){2,}"  # size, iterations, then the figures
 DURATION_ROW = r"^\s*\d+(\s+[\d.]+){2,}"
-MULTICAST = "multicast"
 
 # What every program of a kind is run with. The iterations keep a case around a second.
 BANDWIDTH = ("", "-R", "-q 8", "-b", "-D 2", "-q 4 -b -R")
 LATENCY = ("", "-R", "-D 2")
 OPERATIONS = {
-    "write": ("-a -n 200", "-c UC", "-c UC -R"),
+    "write": ("-a -n 200", "-c UC"),
     "read": ("-a -n 200",),
     "send": ("-a -n 200", "-c UC", "-c UD", "-e", "-c UD -e", "-c UD -R", "--use-srq"),
     "atomic": ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD"),

@@ -9,8 +9,10 @@ from case import Case, words
 PACKAGES = ("rdmacm-utils",)
 CLIENT = "rdmacm-utils"
 ADDRESS = "127.0.0.1"
+UDPONG_ROW = r"^custom\s+1000\s"
 UDADDY_PORT = 7174
-RSTREAM_ROW = r"^\S+\s+\S+\s+\S+\s+\S+\s+[\d.]+s\s+[\d.]+\s+[\d.]+"
+RSTREAM_ROW = r"^(\S+\s+){5}[\d.]+s\s+[\d.]+\s+[\d.]+"
+SHORT = "-S 1000 -C 10 -I 200"  # all sizes of rstream with blocking calls take their time
 
 
 def pair(name, server, client, **more):
@@ -30,10 +32,15 @@ def udaddy(options, **more):
                 expect_server=r"^return status 0", **more)
 
 
+def udpong(options):
+    return pair(f"udpong {options}", f"udpong -b {ADDRESS} -p {{port}} {options}",
+                f"udpong -s {ADDRESS} -p {{port}} {options}", expect=UDPONG_ROW, server_ends=False)
+
+
 def streams(program, options, **more):
     common = f"{program} -p {{port}} {options}"
     return pair(f"{program} {options}", f"{common} -b {ADDRESS}", f"{common} -s {ADDRESS}",
-                expect=RSTREAM_ROW, timeout_s=60, **more)
+                expect=RSTREAM_ROW, timeout_s=120, **more)
 
 
 def make_file(folder, _tools):
@@ -50,7 +57,7 @@ def compare_files(folder):
 CASES = (
     rping(quick=True),
     rping("-q"),
-    rping("-S 65536"),
+    rping("-S 60000"),
     rping("", "::1"),
     pair("ucmatose", f"ucmatose -b {ADDRESS} -p {{port}}", f"ucmatose -s {ADDRESS} -p {{port}}",
          expect=r"^return status 0", expect_server=r"^return status 0", quick=True),
@@ -59,12 +66,13 @@ CASES = (
          expect=r"^return status 0", expect_server=r"^return status 0"),
     udaddy("", quick=True),
     udaddy("-c 10 -C 20"),
-    pair("udpong", f"udpong -b {ADDRESS} -p {{port}}", f"udpong -s {ADDRESS} -p {{port}}",
-         server_ends=False),
+    udpong("-S 1000 -C 1000"),
+    udpong("-S 1000 -C 1000 -T e"),
     pair("mckey", f"mckey -m 239.1.1.1 -b {ADDRESS}", f"mckey -m 239.1.1.1 -b {ADDRESS} -s",
          listens=False, expect=r"^return status 0", expect_server=r"^return status 0"),
     pair("cmtime -c 50", f"cmtime -b {ADDRESS} -p {{port}} -c 50",
-         f"cmtime -s {ADDRESS} -p {{port}} -c 50", expect=r"^connect\s*:"),
+         f"cmtime -s {ADDRESS} -p {{port}} -c 50", expect=r"^connect\s*:",
+         server_ends=False),
     pair("rdma_client", f"rdma_server -s {ADDRESS} -p {{port}}",
          f"rdma_client -s {ADDRESS} -p {{port}}", expect="rdma_client: end 0", quick=True),
     pair("rdma_xclient", "rdma_xserver -p {port}", f"rdma_xclient -s {ADDRESS} -p {{port}}",
@@ -72,12 +80,9 @@ CASES = (
     pair("rdma_xclient -c x", "rdma_xserver -p {port} -c x",
          f"rdma_xclient -s {ADDRESS} -p {{port}} -c x", expect="rdma_xclient: end 0"),
     streams("rstream", "-T v"),
-    streams("rstream", "-T v -T b"),
-    streams("rstream", "-T v -T a"),
-    streams("rstream", "-T v -T n"),
-    streams("rstream", "-T v -T r"),
+    *(streams("rstream", f"-T v -T {how} {SHORT}") for how in "banrf"),
     streams("riostream", "-T v"),
-    streams("riostream", "-T v -T b"),
+    *(streams("riostream", f"-T v -T {how} {SHORT}") for how in "ban"),
     pair("rcopy", "rcopy -p {port}", f"rcopy {{dir}}/source {ADDRESS}:{{dir}}/copy -p {{port}}",
          server_ends=False, prepare=make_file, check=compare_files),
 )
