@@ -299,13 +299,12 @@ int ibv_destroy_qp(ibv_qp* shown) {
 
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
   if (!is_ours(qp)) WEFT_PASS_ON(ibv_query_ece, ENOSYS, qp, ece);
-  *ece = {};  // no enhanced options: what librdmacm takes for "none"
-  return 0;
+  return EOPNOTSUPP;  // no enhanced options: what librdmacm takes for "none"
 }
 
 int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   if (!is_ours(qp)) WEFT_PASS_ON(ibv_set_ece, ENOSYS, qp, ece);
-  return ece->vendor_id == 0 ? 0 : EOPNOTSUPP;
+  return EOPNOTSUPP;
 }
 
 int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode op, std::uint32_t flags) {
