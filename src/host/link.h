@@ -27,7 +27,8 @@ struct Inbound {
   Fd doorbell;
   ProcessView process;
   RingConsumer ring;       ///< under Presence::receive_lock
-  std::uint32_t owed = 0;  ///< records executed and not yet given back; the same lock
+  std::uint32_t owed = 0;  ///< lines of records executed and not yet given back; the same lock
+  std::uint32_t idle_polls = 0;  ///< since the last record; the same lock
   std::vector<Gid> addresses;
   bool fence = false;  ///< it or we cannot use membarrier
   std::atomic<bool> dead{false};
@@ -51,9 +52,15 @@ class Outbound {
   bool fence = false;  ///< flight words need a fence of our own
   std::atomic<bool> dead{false};
 
-  base::Lock lock;  ///< guards the two that follow; below the locks of queue pairs
+  base::Lock lock;  ///< guards the three that follow; below the locks of queue pairs
   RingProducer ring;
   std::vector<void*> waiting;  ///< owners that found the ring full
+  /// Records in the ring that somebody waits for, and owners that wait for any of theirs. Changed
+  /// under the lock, read without.
+  std::atomic<int> awaited{0};
+  void await(int more) {
+    awaited.store(awaited.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
 
   bool listed = false;  ///< the presence's: it has been in outbound()
 

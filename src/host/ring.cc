@@ -4,8 +4,14 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/random.h"
 
 namespace weft::host {
+
+namespace {
+/// Lines of a record that a consumer begins to fetch when it finds the first.
+constexpr std::uint32_t kLinesAhead = 16;
+}  // namespace
 
 Result<RingProducer> RingProducer::create() {
   auto memory =
@@ -14,6 +20,8 @@ Result<RingProducer> RingProducer::create() {
   if (!memory) return tl::unexpected(memory.error());
   RingProducer ring;
   ring.memory_ = std::move(*memory);
+  ring.secret_ = base::system_random().draw<std::uint64_t>();
+  ring.control()->secret = ring.secret_;
   ring.pending_.resize(kFirstRingBytes / kLine);
   return ring;
 }
@@ -28,17 +36,14 @@ Record* RingProducer::reserve(std::uint32_t bytes) {
   const auto to_end = static_cast<std::uint32_t>(size_ - (tail_ & (size_ - 1))) / kLine;
   if (lines > to_end) {
     if (!has_room(std::uint64_t{to_end} + lines)) return full();
-    Record* pad = at(tail_);
-    pad->header = {};
-    pad->header.kind = static_cast<std::uint8_t>(RecordKind::kPad);
-    put(to_end, nullptr, 0);
+    RecordHeader pad;
+    pad.kind = static_cast<std::uint8_t>(RecordKind::kPad);
+    put(to_end, pad, {nullptr, 0});
   } else if (!has_room(lines)) {
     return full();
   }
   reserved_lines_ = lines;
-  Record* record = at(tail_);
-  record->status = 0;
-  return record;
+  return at(tail_);
 }
 
 Record* RingProducer::full() {
@@ -47,19 +52,18 @@ Record* RingProducer::full() {
   return nullptr;
 }
 
-void RingProducer::publish(void* owner, std::uint32_t cookie) {
-  put(reserved_lines_, owner, cookie);
-}
-
-void RingProducer::put(std::uint32_t lines, void* owner, std::uint32_t cookie) {
+void RingProducer::put(std::uint32_t lines, RecordHeader header, const Note& note) {
   Record* record = at(tail_);
-  record->header.lines = static_cast<std::uint16_t>(lines);
-  const std::uint32_t ticket = RingConsumer::ticket_of(tail_);
+  header.lines = static_cast<std::uint16_t>(lines & 0x7FFF);
+  header.awaited = note.awaited;
+  const std::uint64_t ticket = ticket_of(secret_, tail_);
   tail_ += std::uint64_t{lines} * kLine;
-  // Old payload there must not pass for a ticket. Before the record, so that whoever sees the
-  // record sees this.
-  at(tail_)->ticket.store(0, std::memory_order_relaxed);
-  pending_at(pending_count_++) = {owner, cookie, lines};
+  pending_at(pending_count_++) = {note.owner, note.cookie, header.lines, note.awaited,
+                                  note.messages};
+  // As a whole: nothing here is read, the line may be on its way from the other core.
+  record->header = header;
+  record->status = 0;
+  record->executed = 0;
   record->ticket.store(ticket, std::memory_order_release);
 }
 
@@ -73,20 +77,13 @@ void RingProducer::grow() {
   pending_.swap(pending);
   pending_first_ = 0;
   WEFT_ASSERT(pending_count_ == 0);
-  Record* record = at(tail_);
-  record->header = {};
-  record->header.kind = static_cast<std::uint8_t>(RecordKind::kGrow);
-  record->header.immediate = larger;
-  record->header.lines = 1;
-  record->status = 0;
-  const std::uint32_t ticket = RingConsumer::ticket_of(tail_);
+  RecordHeader header;
+  header.kind = static_cast<std::uint8_t>(RecordKind::kGrow);
+  header.immediate = larger;
   grown_at_ = tail_;
-  tail_ += kLine;
   window_ = size_;
+  put(1, header, {nullptr, 0});
   size_ = larger;
-  at(tail_)->ticket.store(0, std::memory_order_relaxed);
-  pending_at(pending_count_++) = {nullptr, 0, 1};
-  record->ticket.store(ticket, std::memory_order_release);
 }
 
 bool RingProducer::peek(Answered* out) {
@@ -106,7 +103,8 @@ bool RingProducer::peek(Answered* out) {
     broken_ = true;  // in the middle of a record
     return false;
   }
-  *out = {pending.owner, pending.cookie, pending.lines, at(collected_)};
+  *out = {pending.owner,    pending.cookie,       pending.lines,
+          pending.messages, pending.awaited != 0, at(collected_)};
   return true;
 }
 
@@ -138,6 +136,10 @@ bool RingConsumer::take(Taken* out) {
       return false;
     }
     position_ += bytes;
+    for (std::uint32_t i = 1; i < std::min<std::uint32_t>(header.lines, kLinesAhead); ++i) {
+      __builtin_prefetch(reinterpret_cast<std::byte*>(record) + i * kLine);
+    }
+    awaited_ = awaited_ || header.awaited != 0;
     if (header.kind >= static_cast<std::uint8_t>(RecordKind::kFirstOfUser)) {
       out->record = record;
       return true;
@@ -158,6 +160,7 @@ void RingConsumer::give_back() {
   auto* control = reinterpret_cast<RingControl*>(memory_.data());
   // release: whatever was written into the records comes first.
   control->head.store(position_, std::memory_order_release);
+  awaited_ = false;
 }
 
 }  // namespace weft::host

@@ -1,8 +1,11 @@
 // A ring of records from one process to another: single producer, single consumer, in memory that
 // both may write. A record lies in whole cache lines; its first word, the ticket, is stored last
 // (release) and tells the consumer that the record is there, so a small message costs one cache
-// line. The consumer may answer inside a record (a status, a result, data); storing `head` behind
-// it (release) gives record and answer back. A record without an answer was executed.
+// line. The consumer may answer inside a record (a status, data); storing `head` behind it
+// (release) gives record and answer back. A record without an answer was executed.
+//
+// A ticket is the record's position under a secret of the ring's, so that no payload of an older
+// record passes for one.
 //
 // The data area is address space for the largest ring; only what traffic needed so far has pages.
 // Each side keeps its own positions and believes nothing: a broken ring is reported, never
@@ -33,7 +36,8 @@ enum class RecordKind : std::uint8_t { kPad, kGrow, kFirstOfUser };
 struct RecordHeader {
   std::uint8_t kind = 0;
   std::uint8_t flags = 0;
-  std::uint16_t lines = 0;        ///< of the whole record
+  std::uint16_t lines : 15 = 0;   ///< of the whole record
+  std::uint16_t awaited : 1 = 0;  ///< somebody waits for it to come back
   std::uint32_t destination = 0;  ///< queue pair
   std::uint32_t source = 0;       ///< queue pair
   std::uint32_t sequence = 0;     ///< of the record among those of its queue pair
@@ -43,11 +47,11 @@ struct RecordHeader {
 };
 
 struct alignas(kLine) Record {
-  std::atomic<std::uint32_t> ticket;
+  std::atomic<std::uint64_t> ticket;
   RecordHeader header;
-  std::uint32_t status;  ///< the consumer's answer; 0 when it is published
-  std::uint32_t result32;
-  std::byte payload[1];  ///< 24 in this line, and on into the next ones
+  std::uint16_t status;    ///< the consumer's answer; 0 when it is published
+  std::uint16_t executed;  ///< of the messages in it, when there are several and not all were
+  std::byte payload[1];    ///< 24 in this line, and on into the next ones
 };
 static_assert(sizeof(Record) == kLine && offsetof(Record, payload) == 40);
 inline constexpr std::uint32_t kRecordPayloadAt = offsetof(Record, payload);
@@ -58,7 +62,12 @@ constexpr std::uint32_t lines_for(std::uint32_t bytes) {
 
 struct RingControl {
   alignas(kLine) std::atomic<std::uint64_t> head;
+  alignas(kLine) std::uint64_t secret;  ///< constant
 };
+
+constexpr std::uint64_t ticket_of(std::uint64_t secret, std::uint64_t position) {
+  return (secret ^ position) | 1;  // never what a fresh page holds
+}
 
 class RingProducer {
  public:
@@ -67,10 +76,16 @@ class RingProducer {
   int fd() const { return memory_.fd(); }
 
   /// A record with room for `bytes` of payload, not yet visible; nullptr when there is no room now.
-  /// `bytes` <= max_payload(). The caller fills header (but kind's lines) and payload, then
-  /// publishes. Status and result are 0.
+  /// `bytes` <= max_payload(). The caller fills the payload, and publishes it with its header.
   Record* reserve(std::uint32_t bytes);
-  void publish(void* owner, std::uint32_t cookie);
+  struct Note {
+    void* owner;  ///< null: nobody waits for it
+    std::uint32_t cookie;
+    bool awaited = false;  ///< the consumer is asked to give it back soon
+    std::uint16_t messages = 1;
+  };
+  /// `header.lines` and `header.awaited` are the ring's.
+  void publish(const RecordHeader& header, const Note& note) { put(reserved_lines_, header, note); }
   std::uint32_t max_payload() const { return size_ / 4 - kLine; }
 
   /// The consumer gave back records that were not popped yet.
@@ -80,7 +95,9 @@ class RingProducer {
   struct Answered {
     void* owner;  ///< null: nobody waits for it
     std::uint32_t cookie;
-    std::uint32_t lines;
+    std::uint16_t lines;
+    std::uint16_t messages;
+    bool awaited;
     Record* record;  ///< answer and payload, until pop()
   };
   /// The oldest record that the consumer gave back; false when there is none.
@@ -104,7 +121,9 @@ class RingProducer {
   struct Pending {
     void* owner = nullptr;
     std::uint32_t cookie = 0;
-    std::uint32_t lines = 0;
+    std::uint16_t lines : 15 = 0;
+    std::uint16_t awaited : 1 = 0;
+    std::uint16_t messages = 0;
   };
 
   RingControl* control() const { return reinterpret_cast<RingControl*>(memory_.data()); }
@@ -114,15 +133,13 @@ class RingProducer {
   Pending& pending_at(std::size_t i) {
     return pending_[(pending_first_ + i) & (pending_.size() - 1)];
   }
-  bool has_room(std::uint64_t lines) const {
-    // One line more: the ticket behind the record is cleared with it.
-    return tail_ + (lines + 1) * kLine - collected_ <= window_;
-  }
-  void put(std::uint32_t lines, void* owner, std::uint32_t cookie);
+  bool has_room(std::uint64_t lines) const { return tail_ + lines * kLine - collected_ <= window_; }
+  void put(std::uint32_t lines, RecordHeader header, const Note& note);
   Record* full();
   void grow();
 
   SharedMemory memory_;
+  std::uint64_t secret_ = 0;
   std::uint64_t tail_ = 0;       ///< behind the last record
   std::uint64_t collected_ = 0;  ///< records before it were given back and looked at
   std::uint64_t returned_ = 0;   ///< the consumer's head, checked
@@ -140,10 +157,12 @@ class RingConsumer {
  public:
   RingConsumer() = default;
   /// Memory that a peer sent; its size has been checked against kRingMemoryBytes.
-  explicit RingConsumer(SharedMemory memory) : memory_(std::move(memory)) {}
+  explicit RingConsumer(SharedMemory memory)
+      : memory_(std::move(memory)),
+        secret_(reinterpret_cast<const RingControl*>(memory_.data())->secret) {}
 
   bool ready() const {
-    return at(position_)->ticket.load(std::memory_order_acquire) == ticket_of(position_);
+    return at(position_)->ticket.load(std::memory_order_acquire) == ticket_of(secret_, position_);
   }
   struct Taken {
     RecordHeader header;  ///< a copy: the producer may change its own
@@ -154,11 +173,9 @@ class RingConsumer {
   bool take(Taken* out);
   /// Gives back everything that was taken.
   void give_back();
+  /// Somebody waits for what was taken and not yet given back.
+  bool awaited() const { return awaited_; }
   bool broken() const { return broken_; }
-
-  static std::uint32_t ticket_of(std::uint64_t position) {
-    return static_cast<std::uint32_t>(position / kLine) | 1u << 31;
-  }
 
  private:
   Record* at(std::uint64_t position) const {
@@ -166,8 +183,10 @@ class RingConsumer {
   }
 
   SharedMemory memory_;
+  std::uint64_t secret_ = 0;
   std::uint64_t position_ = 0;
   std::uint32_t size_ = kFirstRingBytes;
+  bool awaited_ = false;
   bool broken_ = false;
 };
 

@@ -29,6 +29,11 @@ using queue::SendWqe;
 /// A write behind work in the ring goes through the ring too, up to here; a longer one waits.
 constexpr std::uint32_t kRingWriteBytes = 4096;
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
+/// Up to this size a record does not let others wait for the ring.
+constexpr std::uint32_t kShortBytes = 1024;
+/// Sends up to this length that are posted together travel together: a cache line takes several.
+constexpr std::uint32_t kShortSendBytes = 64;
+constexpr std::uint32_t kMostShortSends = 64;
 
 // A cookie names the element by the low bits of its index, and the run of records that it is of.
 constexpr std::uint32_t kIndexMask = 0x1'FFFF;
@@ -36,8 +41,8 @@ constexpr unsigned kRunShift = 17;
 constexpr std::uint32_t kRunMask = 0x3FFF;
 constexpr std::uint32_t kCompletes = 1u << 31;
 
-CompletionStatus status_of(std::uint32_t answer) {
-  switch (static_cast<Answer>(answer)) {
+CompletionStatus status_of(Answer answer) {
+  switch (answer) {
     case Answer::kAccess:
       return CompletionStatus::kRemoteAccessError;
     case Answer::kOperation:
@@ -45,6 +50,13 @@ CompletionStatus status_of(std::uint32_t answer) {
     default:
       return CompletionStatus::kRemoteInvalidRequest;
   }
+}
+
+/// Whether an element ends with a record, and whether somebody waits for that.
+enum class Ends : std::uint8_t { kNot, kQuietly, kAwaited };
+
+Ends how_it_ends(const SendWqe& wqe) {
+  return wqe.signaled() || transport::is_read(wqe.op) ? Ends::kAwaited : Ends::kQuietly;
 }
 
 class NeighbourPathOfProcess final : public NeighbourPath {
@@ -57,6 +69,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
       told_drained_ = false;
     }
+    full_ = false;
     while (cursor_ != qp.sq.tail() && qp.can_send()) {
       if (offset_ == 0 && !started_ &&
           qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueDrained) {
@@ -70,6 +83,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       if (execute(qp, qp.sq.at(cursor_), budget) == Step::kWait) break;
     }
     if (alone(qp) && (qp.sq.empty() || (offset_ == 0 && !started_))) tell_drained(qp);
+    const bool waits = cursor_ != qp.sq.tail() && (full_ || !alone(qp));
+    if (waits != waits_) [[unlikely]]
+      set_waits(waits);
+    leave_ring();
     const bool knock = std::exchange(published_, false);
     guard.unlock();
     if (knock) link_->ring_doorbell();
@@ -142,6 +159,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     forget_progress();
     next_run();
     cursor_ = qp.sq.tail();
+    set_waits(false);
+    leave_ring();
     {
       const std::lock_guard guard(link_->lock);
       link_->ring.forget(&qp);
@@ -155,10 +174,11 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     for (RingAnswer& answer : answers) {
       if (!qp.can_send()) break;
       if ((answer.cookie >> kRunShift & kRunMask) != run_) continue;
-      const std::uint32_t sequence = answered_++;
+      const std::uint32_t sequence = answered_;
+      answered_ += answer.messages;
       const std::uint32_t index = index_of(qp, answer.cookie);
       if (qp.sq.empty() || index != qp.sq.head()) continue;
-      on_answer(qp, qp.sq.front(), sequence, answer);
+      on_answer(qp, sequence, answer);
     }
     advance(qp, std::move(guard), {});
   }
@@ -203,6 +223,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   Step local(QueuePair& qp, SendWqe& wqe) {
     if (!alone(qp)) return Step::kWait;
+    leave_ring();
     if (wqe.op == SendOp::kDelay) {
       const Step step = delay(qp, wqe);
       if (step == Step::kNext) ++cursor_;
@@ -233,6 +254,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   [[gnu::noinline]] bool look_up_peer(QueuePair& qp) {
+    leave_ring();
     peer_ = {};
     if (!link_->usable()) link_->receive(0);
     if (!link_->alive()) return false;
@@ -280,7 +302,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   /// The request breaks a rule of the peer's, which learns of it through the ring.
   Step refuse(QueuePair& qp, SendWqe& wqe, CompletionStatus status) {
-    if (!put(qp, Ask::kComplain, 0, false, [&](host::RecordHeader& header, std::byte*) {
+    if (!put(qp, Ask::kComplain, 0, Ends::kNot, [&](host::RecordHeader& header, std::byte*) {
           header.immediate = static_cast<std::uint32_t>(status);
           return true;
         })) {
@@ -314,35 +336,74 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     parts_in_ring_ = false;
   }
 
-  /// A record of this queue pair. fill(header, payload) completes it; false from there, or a full
-  /// ring: nothing was sent.
-  template <class Fill>
-  bool put(QueuePair& qp, Ask ask, std::uint32_t bytes, bool completes, Fill fill) {
-    const std::lock_guard guard(link_->lock);
+  // The ring's lock is kept from one record to the next: to take it again waits until the last
+  // record has reached the other core. Until advance() ends, or does something else.
+  void hold_ring() {
+    if (ring_held_) return;
+    link_->lock.lock();
+    ring_held_ = true;
+  }
+  void leave_ring() {
+    if (!ring_held_) return;
+    ring_held_ = false;
+    link_->lock.unlock();
+  }
+  /// The element at the cursor waits for answers to those before it.
+  void set_waits(bool waits) {
+    hold_ring();
+    link_->await(waits - waits_);
+    waits_ = waits;
+  }
+  /// Room for a record, with the ring held; nullptr: the queue pair waits for some.
+  host::Record* reserve(QueuePair& qp, std::uint32_t bytes) {
+    hold_ring();
     host::Record* record = link_->ring.reserve(bytes);
     if (record == nullptr) [[unlikely]] {
       if (std::find(link_->waiting.begin(), link_->waiting.end(), &qp) == link_->waiting.end()) {
         link_->waiting.push_back(&qp);
       }
-      return false;
+      full_ = true;
     }
-    host::RecordHeader& header = record->header;
+    return record;
+  }
+
+  host::RecordHeader header_for(const QueuePair& qp, Ask ask, std::uint32_t bytes) const {
+    host::RecordHeader header;
     header.kind = static_cast<std::uint8_t>(ask);
     header.flags = static_cast<std::uint8_t>((qp.attributes.port - 1u) << kPortShift);
     header.destination = qp.attributes.remote_qpn.value;
     header.source = qp.qpn.value;
     header.sequence = next_sequence_;
     header.bytes = bytes;
+    return header;
+  }
+
+  void publish(const host::RecordHeader& header, const host::RingProducer::Note& note) {
+    link_->ring.publish(header, note);
+    if (note.awaited) link_->await(1);
+    published_ = true;
+    if (header.bytes > kShortBytes) leave_ring();
+  }
+
+  /// A record of this queue pair. fill(header, payload) completes it; false from there, or a full
+  /// ring: nothing was sent.
+  template <class Fill>
+  bool put(QueuePair& qp, Ask ask, std::uint32_t bytes, Ends ends, Fill fill) {
+    host::Record* record = reserve(qp, bytes);
+    if (record == nullptr) [[unlikely]]
+      return false;
+    host::RecordHeader header = header_for(qp, ask, bytes);
     if (!fill(header, record->payload)) return false;
     const bool nobodys = ask == Ask::kComplain;
-    link_->ring.publish(nobodys ? nullptr : &qp, cookie(completes));
+    publish(header, {.owner = nobodys ? nullptr : &qp,
+                     .cookie = cookie(ends != Ends::kNot),
+                     .awaited = ends == Ends::kAwaited});
     if (!nobodys) ++next_sequence_;
-    published_ = true;
     return true;
   }
 
   std::uint32_t ring_room() {
-    const std::lock_guard guard(link_->lock);
+    hold_ring();
     return link_->ring.max_payload();
   }
 
@@ -355,7 +416,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
         {room, wqe.length - offset_, std::max<std::uint64_t>(budget.bytes, 1)}));
     const bool last = offset_ + n == wqe.length;
     bool readable = true;
-    const bool sent = put(qp, ask, ahead + n, last, [&](host::RecordHeader& header, std::byte* at) {
+    const Ends ends = last ? how_it_ends(wqe) : Ends::kNot;
+    const bool sent = put(qp, ask, ahead + n, ends, [&](host::RecordHeader& header, std::byte* at) {
       header.flags |=
           static_cast<std::uint8_t>((offset_ == 0 ? kFirstPart : 0) | (last ? kLastPart : 0));
       header.length = wqe.length;
@@ -389,10 +451,59 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   Step send(QueuePair& qp, SendWqe& wqe, Budget& budget) {
+    if (offset_ == 0 && qp.sq.tail() - cursor_ > 1 && send_several(qp, budget)) return Step::kNext;
     return put_part(qp, wqe, budget, Ask::kSend, 0,
                     [&](host::RecordHeader& header, std::byte*, bool last) {
                       if (last) mark(wqe, header);
                     });
+  }
+
+  /// How many of the elements from the cursor on are short sends, and the bytes of all of them.
+  std::uint32_t count_short_sends(QueuePair& qp, std::uint32_t most, std::uint32_t* bytes) const {
+    std::uint32_t count = 0;
+    for (; count < most; ++count) {
+      const SendWqe& wqe = qp.sq.at(cursor_ + count);
+      if (wqe.op != SendOp::kSend || wqe.length > kShortSendBytes) break;
+      *bytes += short_send_bytes(wqe.length);
+    }
+    return count;
+  }
+
+  /// Sends that are posted together as one record. False: nothing was sent.
+  bool send_several(QueuePair& qp, Budget& budget) {
+    std::uint32_t bytes = 0;
+    const std::uint32_t most =
+        std::min({qp.sq.tail() - cursor_, budget.requests + 1, kMostShortSends});
+    const std::uint32_t count = count_short_sends(qp, most, &bytes);
+    if (count < 2 || bytes > budget.bytes) return false;
+    host::Record* record = reserve(qp, bytes);
+    if (record == nullptr) return false;
+    bool awaited = false;
+    std::byte* at = record->payload;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      SendWqe& wqe = qp.sq.at(cursor_ + i);
+      ShortSend message{};
+      message.bytes = static_cast<std::uint16_t>(wqe.length);
+      message.flags = has(wqe.flags, SendFlags::kSolicited) ? kSolicits : 0;
+      std::memcpy(at, &message, sizeof message);
+      // Whoever cannot be read fails when its own turn comes.
+      if (gather(qp, wqe, 0, {at + sizeof message, wqe.length}) != CompletionStatus::kSuccess) {
+        return false;
+      }
+      awaited = awaited || wqe.signaled();
+      at += short_send_bytes(wqe.length);
+    }
+    host::RecordHeader header = header_for(qp, Ask::kSends, bytes);
+    header.flags |= kFirstPart | kLastPart;
+    publish(header, {.owner = &qp,
+                     .cookie = cookie(true),
+                     .awaited = awaited,
+                     .messages = static_cast<std::uint16_t>(count)});
+    next_sequence_ += count;
+    cursor_ += count;
+    budget.requests -= count - 1;
+    budget.bytes -= bytes;
+    return true;
   }
 
   Step through_ring(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
@@ -407,9 +518,12 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   // ---- answers -----------------------------------------------------------------------------
 
-  void on_answer(QueuePair& qp, SendWqe& wqe, std::uint32_t sequence, RingAnswer& answer) {
+  void on_answer(QueuePair& qp, std::uint32_t sequence, RingAnswer& answer) {
+    if (answer.messages > 1) sequence += complete_all_but_one(qp, answer);
+    SendWqe& wqe = qp.sq.front();
     const bool completes = (answer.cookie & kCompletes) != 0;
-    if (answer.status == static_cast<std::uint32_t>(Answer::kDone) || !reliable_) [[likely]] {
+    const auto how = answer_in(answer.status);
+    if (how == Answer::kDone || !reliable_) [[likely]] {
       if (!take_data(qp, wqe, answer)) {
         cursor_ = qp.sq.head();
         static_cast<void>(give_up(qp, CompletionStatus::kLocalProtectionError));
@@ -425,9 +539,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     started_ = false;
     next_sequence_ = answered_ = sequence;
     Step step = Step::kWait;
-    switch (static_cast<Answer>(answer.status)) {
+    switch (how) {
       case Answer::kNotReady:
-        step = not_ready(qp, static_cast<std::uint8_t>(answer.result & 31));
+        step = not_ready(qp, timer_code_in(answer.status));
         break;
       case Answer::kOutOfTurn:
       case Answer::kNobody:
@@ -435,9 +549,18 @@ class NeighbourPathOfProcess final : public NeighbourPath {
         step = no_peer(qp, wqe);
         break;
       default:
-        step = fail(qp, status_of(answer.status));
+        step = fail(qp, status_of(how));
     }
     if (step == Step::kNext) ++cursor_;
+  }
+
+  /// Of the messages in a record those before the one that the answer is for; how many they are.
+  std::uint32_t complete_all_but_one(QueuePair& qp, const RingAnswer& answer) {
+    const auto last = static_cast<std::uint16_t>(answer.messages - 1);
+    const bool all = answer_in(answer.status) == Answer::kDone || !reliable_;
+    const std::uint32_t count = all ? last : std::min(answer.executed, last);
+    for (std::uint32_t i = 0; i < count; ++i) complete(qp, qp.sq.front());
+    return count;
   }
 
   /// The front element has ended well; the one in work, if any, is another.
@@ -485,6 +608,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
     host::FlightSlot* slot = page_.flight();
     if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, ask);
+    leave_ring();
     const host::FlightScope scope(slot);
     const bool writes = ask == Ask::kWrite;
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
@@ -527,11 +651,12 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     }
     if (wqe.op == SendOp::kWrite) return alone(qp) ? finish(qp, wqe) : Step::kWait;
     wqe.started = true;
-    const bool sent = put(qp, Ask::kNotify, 0, true, [&](host::RecordHeader& header, std::byte*) {
-      header.length = wqe.length;
-      mark(wqe, header);
-      return true;
-    });
+    const bool sent =
+        put(qp, Ask::kNotify, 0, how_it_ends(wqe), [&](host::RecordHeader& header, std::byte*) {
+          header.length = wqe.length;
+          mark(wqe, header);
+          return true;
+        });
     return sent ? under_way() : Step::kWait;
   }
 
@@ -559,14 +684,15 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     }
     const Ask ask = wqe.op == SendOp::kCompareSwap ? Ask::kCompareSwap : Ask::kFetchAdd;
     const bool sent =
-        put(qp, ask, sizeof(RemotePart), true, [&](host::RecordHeader& header, std::byte* payload) {
-          header.flags |= kFirstPart | kLastPart;
-          header.length = 8;
-          const RemotePart part{wqe.rdma.remote.address, wqe.rdma.remote.key.value, 0,
-                                wqe.rdma.compare, wqe.rdma.operand};
-          std::memcpy(payload, &part, sizeof part);
-          return true;
-        });
+        put(qp, ask, sizeof(RemotePart), Ends::kAwaited,
+            [&](host::RecordHeader& header, std::byte* payload) {
+              header.flags |= kFirstPart | kLastPart;
+              header.length = 8;
+              const RemotePart part{wqe.rdma.remote.address, wqe.rdma.remote.key.value, 0,
+                                    wqe.rdma.compare, wqe.rdma.operand};
+              std::memcpy(payload, &part, sizeof part);
+              return true;
+            });
     return sent ? under_way() : Step::kWait;
   }
 
@@ -593,6 +719,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   std::uint32_t run_ = 0;              ///< advances when records in the ring lose their meaning
   bool parts_in_ring_ = false;         ///< of the element at the cursor
   bool published_ = false;             ///< the doorbell is still to be rung
+  bool ring_held_ = false;             ///< the link's lock is
+  bool full_ = false;                  ///< the ring was
+  bool waits_ = false;                 ///< for answers; counted in the link
 };
 
 }  // namespace

@@ -20,8 +20,9 @@ enum class Ask : std::uint8_t {
   kFetchAdd,
   kDatagram,  ///< behind DatagramPart
   kComplain,  ///< the initiator broke a rule: `immediate` is the status that it got
+  kSends,     ///< several short sends, each behind a ShortSend
 };
-inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kComplain);
+inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kSends);
 
 // Bits of RecordHeader::flags; the three highest tell the initiator's port.
 inline constexpr std::uint8_t kFirstPart = 1;
@@ -40,6 +41,16 @@ struct RemotePart {
   std::uint64_t operand;
 };
 
+/// A message of kSends; its bytes follow, up to the next multiple of four.
+struct ShortSend {
+  std::uint16_t bytes;
+  std::uint8_t flags;  ///< kSolicits
+  std::uint8_t unused;
+};
+constexpr std::uint32_t short_send_bytes(std::uint32_t message_bytes) {
+  return std::uint32_t{sizeof(ShortSend)} + ((message_bytes + 3) & ~3u);
+}
+
 struct DatagramPart {
   std::uint32_t qkey;
   std::uint32_t flow_label;
@@ -49,10 +60,10 @@ struct DatagramPart {
   Gid destination;
 };
 
-/// Record::status: how it went.
+/// Low byte of Record::status: how it went.
 enum class Answer : std::uint32_t {
   kDone,       ///< what a record holds that nobody answered
-  kNotReady,   ///< no receive buffer; result32 is the timer code
+  kNotReady,   ///< no receive buffer; the next byte is the timer code
   kOutOfTurn,  ///< something before it was not executed
   kNobody,     ///< no such queue pair, or not connected to the initiator's
   kAccess,
@@ -60,5 +71,14 @@ enum class Answer : std::uint32_t {
   kOperation,
   kLast = kOperation,
 };
+
+constexpr std::uint16_t status_with(Answer answer, std::uint8_t timer_code = 0) {
+  return static_cast<std::uint16_t>(static_cast<unsigned>(answer) |
+                                    (answer == Answer::kNotReady ? timer_code << 8 : 0));
+}
+constexpr Answer answer_in(std::uint16_t status) { return static_cast<Answer>(status & 0xFF); }
+constexpr std::uint8_t timer_code_in(std::uint16_t status) {
+  return static_cast<std::uint8_t>(status >> 8 & 31);
+}
 
 }  // namespace weft::path

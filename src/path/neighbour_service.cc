@@ -25,6 +25,10 @@ using memory::Hold;
 using queue::QueuePair;
 using Taken = host::RingConsumer::Taken;
 
+/// What may be done under one publication of a queue pair (memory/flight.h), in bytes; a record
+/// counts as some by itself.
+constexpr std::int64_t kRunBytes = 128 * 1024, kRecordCost = 1024;
+
 Answer answer_of(CompletionStatus status) {
   switch (status) {
     case CompletionStatus::kSuccess:
@@ -39,14 +43,13 @@ Answer answer_of(CompletionStatus status) {
 /// One record at work.
 class Execution {
  public:
-  Execution(QueuePair& qp, const host::Inbound& link, const Taken& taken)
-      : qp_(qp), link_(link), header_(taken.header), record_(*taken.record) {}
+  Execution(QueuePair& qp, const Taken& taken, NeighbourInbox* inbox)
+      : qp_(qp), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
 
+  /// recv_lock held.
   Answer connected() {
-    const std::lock_guard guard(qp_.recv_lock);
-    NeighbourInbox* inbox = find_inbox();
-    if (inbox == nullptr) return Answer::kNobody;
-    inbox_ = inbox;
+    if (!qp_.can_receive()) [[unlikely]]
+      return Answer::kNobody;
     if (ask() == Ask::kComplain) return complain();
     if (header_.sequence != inbox_->expected) {
       if (qp_.service == Service::kReliableConnection) return Answer::kOutOfTurn;
@@ -62,27 +65,12 @@ class Execution {
     return answer;
   }
 
-  Answer datagram();
+  /// The same.
+  void datagram(const Gid& source);
 
  private:
   Ask ask() const { return static_cast<Ask>(header_.kind); }
   bool flagged(std::uint8_t flag) const { return (header_.flags & flag) != 0; }
-
-  /// The initiator's address, by the port that it names.
-  const Gid* source_gid() const {
-    const std::size_t port = header_.flags >> kPortShift;
-    return port < link_.addresses.size() ? &link_.addresses[port] : nullptr;
-  }
-
-  NeighbourInbox* find_inbox() {
-    const Gid* source = source_gid();
-    if (source == nullptr || !qp_.can_receive() || qp_.path == nullptr ||
-        !qp_.path->crosses_processes() || qp_.attributes.remote_qpn.value != header_.source ||
-        qp_.attributes.remote_gid != *source) {
-      return nullptr;
-    }
-    return &static_cast<NeighbourPath&>(*qp_.path).inbox;
-  }
 
   bool reliable() const { return qp_.service == Service::kReliableConnection; }
 
@@ -91,6 +79,8 @@ class Execution {
     switch (ask()) {
       case Ask::kSend:
         return send();
+      case Ask::kSends:
+        return sends();
       case Ask::kNotify:
         return notify();
       case Ask::kWrite:
@@ -148,7 +138,6 @@ class Execution {
       qp_.count(obs::Counter::kDroppedMessages);
       return Answer::kDone;
     }
-    record_.result32 = qp_.attributes.min_rnr_timer;
     return Answer::kNotReady;
   }
 
@@ -174,6 +163,50 @@ class Execution {
     }
     inbox_->filled += n;
     return flagged(kLastPart) ? deliver() : Answer::kDone;
+  }
+
+  /// One after the other, until one cannot be executed: the answer is that one's.
+  Answer sends() {
+    std::uint16_t executed = 0;
+    for (std::uint32_t at = 0;;) {
+      const auto message = short_send_at(at);
+      if (!message) return refuse(Answer::kInvalid);
+      const Answer answer = short_send(*message, payload(at + sizeof(ShortSend)));
+      if (answer != Answer::kDone) {
+        record_.executed = executed;
+        return answer;
+      }
+      at += short_send_bytes(message->bytes);
+      if (at >= header_.bytes) return answer;
+      ++executed;
+      ++inbox_->expected;  // the caller counts the last
+    }
+  }
+
+  std::optional<ShortSend> short_send_at(std::uint32_t at) const {
+    ShortSend message;
+    const std::uint32_t left = header_.bytes - at;
+    if (left < sizeof message) return {};
+    std::memcpy(&message, payload(at), sizeof message);
+    if (short_send_bytes(message.bytes) > left) return {};
+    return message;
+  }
+
+  Answer short_send(const ShortSend& message, const std::byte* bytes) {
+    queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
+    if (receive == nullptr) receive = transport::take_receive(qp_);
+    if (receive == nullptr) return no_buffer();
+    transport::ReceiveOutcome outcome;
+    outcome.status = scatter(qp_, receive->sges(), 0, {bytes, message.bytes}, Hold::kScatter);
+    outcome.byte_count = message.bytes;
+    outcome.solicited = (message.flags & kSolicits) != 0;
+    outcome.source_qp = Qpn(header_.source);
+    if (outcome.status == CompletionStatus::kSuccess) {
+      transport::complete_receive(qp_, receive, outcome);
+      return Answer::kDone;
+    }
+    transport::complete_receive(qp_, receive, {.status = outcome.status});
+    return refuse(answer_of(outcome.status));
   }
 
   Answer deliver() {
@@ -294,32 +327,29 @@ class Execution {
   }
 
   QueuePair& qp_;
-  const host::Inbound& link_;
   const RecordHeader& header_;
   host::Record& record_;
-  NeighbourInbox* inbox_ = nullptr;
+  NeighbourInbox* inbox_;
 };
 
 // Unreliable: whatever is wrong, nothing is said.
-Answer Execution::datagram() {
+void Execution::datagram(const Gid& source) {
   DatagramPart part;
-  const Gid* source = source_gid();
-  if (header_.bytes < sizeof part || source == nullptr) return Answer::kDone;
+  if (header_.bytes < sizeof part) return;
   std::memcpy(&part, record_.payload, sizeof part);
   const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof part);
-  const std::lock_guard guard(qp_.recv_lock);
-  if (!qp_.can_receive()) return Answer::kDone;
+  if (!qp_.can_receive()) return;
   if (part.qkey != qp_.attributes.qkey.value) {
     qp_.count(obs::Counter::kBadQKey);
-    return Answer::kDone;
+    return;
   }
   queue::ReceiveWqe* receive = transport::take_receive(qp_);
   if (receive == nullptr) {
     qp_.count(obs::Counter::kDroppedMessages);
-    return Answer::kDone;
+    return;
   }
   network::Flow flow;
-  flow.source = *source;
+  flow.source = source;
   flow.destination = part.destination;
   flow.traffic_class = part.traffic_class;
   flow.hop_limit = part.hop_limit;
@@ -341,28 +371,64 @@ Answer Execution::datagram() {
   outcome.has_immediate = flagged(kHasImmediate);
   outcome.immediate = header_.immediate;
   transport::complete_receive(qp_, receive, outcome);
-  return Answer::kDone;
+}
+
+/// Where records of a connection from there arrive; nullptr when there is none. recv_lock held.
+NeighbourInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t source_qpn) {
+  if (qp.path == nullptr || !qp.path->crosses_processes() ||
+      qp.attributes.remote_qpn.value != source_qpn || qp.attributes.remote_gid != source) {
+    return nullptr;
+  }
+  return &static_cast<NeighbourPath&>(*qp.path).inbox;
 }
 
 }  // namespace
 
-void serve_record(QueuePairTable& table, const host::Inbound& link, const Taken& taken) {
-  Answer answer = Answer::kNobody;
-  const bool plausible = taken.header.kind <= kLastAsk && taken.header.destination <= kMask24 &&
-                         taken.header.source <= kMask24;
-  if (plausible) {
-    if (QueuePair* qp = table.find(Qpn(taken.header.destination))) {
-      Execution execution(*qp, link, taken);
-      const bool datagrams = qp->service == Service::kUnreliableDatagram;
-      if (datagrams == (static_cast<Ask>(taken.header.kind) == Ask::kDatagram)) {
-        answer = datagrams ? execution.datagram() : execution.connected();
-      }
-      Flight::clear(Hold::kPeer);
-    }
-  }
+void RecordService::serve(const Taken& taken) {
+  const std::uint16_t status = status_of(taken);
   // Success needs no store: the record came with a status that says so.
-  if (answer != Answer::kDone) [[unlikely]]
-    taken.record->status = static_cast<std::uint32_t>(answer);
+  if (status != status_with(Answer::kDone)) [[unlikely]]
+    taken.record->status = status;
+}
+
+std::uint16_t RecordService::status_of(const Taken& taken) {
+  const RecordHeader& header = taken.header;
+  const bool same = qp_ != nullptr && header.destination == destination_ &&
+                    header.source == source_ && header.flags >> kPortShift == port_ && left_ > 0;
+  if (!same && !enter(header)) return status_with(Answer::kNobody);
+  left_ -= kRecordCost + std::int64_t{header.bytes};
+  Execution execution(*qp_, taken, inbox_);
+  if (inbox_ == nullptr) {
+    if (static_cast<Ask>(header.kind) == Ask::kDatagram) execution.datagram(*gid_);
+    return status_with(Answer::kDone);
+  }
+  const Answer answer = execution.connected();
+  return status_with(answer, qp_->attributes.min_rnr_timer);
+}
+
+bool RecordService::enter(const RecordHeader& header) {
+  leave();
+  destination_ = header.destination;
+  source_ = header.source;
+  port_ = header.flags >> kPortShift;
+  if (destination_ > kMask24 || source_ > kMask24 || port_ >= link_.addresses.size()) return false;
+  gid_ = &link_.addresses[port_];
+  qp_ = table_.find(Qpn(destination_));
+  if (qp_ == nullptr) return false;
+  qp_->recv_lock.lock();
+  left_ = kRunBytes;
+  if (qp_->service == Service::kUnreliableDatagram) return true;
+  inbox_ = find_inbox(*qp_, *gid_, source_);
+  if (inbox_ == nullptr) leave();
+  return inbox_ != nullptr;
+}
+
+void RecordService::leave() {
+  if (qp_ == nullptr) return;
+  qp_->recv_lock.unlock();
+  Flight::clear(Hold::kPeer);
+  qp_ = nullptr;
+  inbox_ = nullptr;
 }
 
 }  // namespace weft::path

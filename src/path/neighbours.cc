@@ -21,10 +21,14 @@ using memory::Hold;
 using queue::QueuePair;
 
 constexpr int kRecordsPerPoll = 256;
-/// Records that may be executed before the initiator is told.
+/// Lines of records that may be executed before the initiator is told.
 constexpr std::uint32_t kMostOwed = 64;
+/// Polls that find nothing before it is told of records that nobody waits for.
+constexpr std::uint32_t kIdlePolls = 32;
 /// Polls that bring messages before answers are looked for all the same.
 constexpr int kMostPassedOver = 8;
+/// Polls between two looks for answers that nobody waits for.
+constexpr std::uint32_t kPollsPerLook = 32;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
@@ -36,8 +40,10 @@ bool is_read(const host::Record& record) {
 void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answer) {
   answer.cookie = answered.cookie;
   answer.status = __atomic_load_n(&answered.record->status, __ATOMIC_RELAXED);
-  answer.result = answered.record->result32;
-  if (answered.lines > 1) {
+  answer.messages = answered.messages;
+  if (answered.messages > 1) {
+    answer.executed = __atomic_load_n(&answered.record->executed, __ATOMIC_RELAXED);
+  } else if (answered.lines > 1) {
     std::memcpy(&answer.old_value, answered.record->payload + offsetof(RemotePart, compare),
                 sizeof answer.old_value);
     if (is_read(*answered.record)) {
@@ -88,11 +94,12 @@ std::unique_ptr<queue::Path> Neighbours::make_path(QueuePair& qp, const Gid& gid
 bool Neighbours::poll() {
   if (!presence_->receive_lock.try_lock()) return false;  // somebody else is at it
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
+  owes_ = false;
   const bool did = serve_inbound();
   // A message that came is what the program waits for; answers can wait a little.
   if (did && ++passed_over_ < kMostPassedOver) return true;
   passed_over_ = 0;
-  return collect_answers() || did;
+  return collect_answers() || did || owes_;
 }
 
 bool Neighbours::has_work() {
@@ -116,19 +123,10 @@ bool Neighbours::serve_inbound() {
     host::Inbound& link = *links[i];
     // Before the look into the ring: what it sent last is there then.
     const bool dead = link.dead.load(std::memory_order_acquire);
-    host::RingConsumer::Taken taken;
-    int n = 0;
-    for (; n < kRecordsPerPoll && link.ring.take(&taken); ++n) serve_record(table_, link, taken);
-    // The initiator waits for our next message rather than for the news that we got its own: those
-    // follow when there is nothing else to do, or when there are many.
-    link.owed += static_cast<std::uint32_t>(n);
-    if (n > 0 && link.owed <= kMostOwed) {
+    if (serve_ring(link)) {
       did = true;
     } else if (link.owed > 0) {
-      did = true;
-      link.owed = 0;
-      link.ring.give_back();
-      link.ring_doorbell();
+      give_back(link);
     } else if (dead || link.ring.broken()) [[unlikely]] {
       // What it sent before its end has been executed.
       links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
@@ -141,14 +139,50 @@ bool Neighbours::serve_inbound() {
   return did;
 }
 
+bool Neighbours::serve_ring(host::Inbound& link) {
+  host::RingConsumer::Taken taken;
+  if (!link.ring.take(&taken)) return false;
+  {
+    RecordService service(table_, link);
+    int n = 0;
+    do {
+      link.owed += taken.header.lines;
+      service.serve(taken);
+    } while (++n < kRecordsPerPoll && link.ring.take(&taken));
+  }
+  link.idle_polls = 0;
+  if (link.owed > kMostOwed) give_back_now(link);
+  return true;
+}
+
+// The initiator waits for our next message rather than for the news that we got its own. Those
+// travel on a cache line of their own, and its look at that line holds up what it waits for: so
+// they follow when there is nothing else to do, and when somebody waits for them or there are many.
+void Neighbours::give_back(host::Inbound& link) {
+  if (link.ring.awaited() || ++link.idle_polls >= kIdlePolls) {
+    give_back_now(link);
+  } else {
+    owes_ = true;
+  }
+}
+
+void Neighbours::give_back_now(host::Inbound& link) {
+  link.owed = 0;
+  link.idle_polls = 0;
+  link.ring.give_back();
+  link.ring_doorbell();
+}
+
 bool Neighbours::collect_answers() {
   bool did = false;
+  const bool look = ++polls_ % kPollsPerLook == 0;
   auto& links = presence_->outbound();
   for (std::size_t i = 0; i < links.size();) {
     host::Outbound& link = *links[i];
     // Before the look for answers: those that it gave last are there then.
     const bool dead = link.dead.load(std::memory_order_acquire);
-    if (link.ring.moved()) did |= collect(link);
+    const bool waited_for = link.awaited.load(std::memory_order_relaxed) != 0;
+    if ((waited_for || look || dead) && link.ring.moved()) did |= collect(link);
     if (dead) [[unlikely]] {
       const std::shared_ptr<host::Outbound> gone = links[i];
       links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
@@ -184,6 +218,7 @@ bool Neighbours::collect(host::Outbound& link) {
           }
           take_answer(answered, answers_[count++]);
         }
+        if (answered.awaited) link.await(-1);
         link.ring.pop();
         did = true;
       }
@@ -246,14 +281,13 @@ bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
     const DatagramPart part{
         to.qkey.value, vector.flow_label, vector.traffic_class, vector.hop_limit, 0, vector.gid};
     std::memcpy(record->payload, &part, sizeof part);
-    host::RecordHeader& header = record->header;
+    host::RecordHeader header;
     header.kind = static_cast<std::uint8_t>(Ask::kDatagram);
     header.flags = static_cast<std::uint8_t>((qp.attributes.port - 1u) << kPortShift);
     if (has(wqe.flags, SendFlags::kSolicited)) header.flags |= kSolicits;
     if (wqe.op == SendOp::kSendImmediate) header.flags |= kHasImmediate;
     header.destination = to.qpn.value;
     header.source = qp.qpn.value;
-    header.sequence = 0;
     header.length = wqe.length;
     header.immediate = wqe.immediate;
     header.bytes = bytes;
@@ -262,7 +296,7 @@ bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
         CompletionStatus::kSuccess) {
       return true;
     }
-    link.ring.publish(nullptr, 0);
+    link.ring.publish(header, {nullptr, 0});
   }
   link.ring_doorbell();
   return true;

@@ -47,6 +47,9 @@ class Neighbours final : public Source {
 
  private:
   bool serve_inbound();
+  bool serve_ring(host::Inbound& link);
+  void give_back(host::Inbound& link);
+  static void give_back_now(host::Inbound& link);
   bool collect_answers();
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);
@@ -58,6 +61,8 @@ class Neighbours final : public Source {
   // Under the presence's receive_lock.
   std::array<RingAnswer, 64> answers_;
   int passed_over_ = 0;
+  bool owes_ = false;  ///< there are records to be given back, a few polls from now
+  std::uint32_t polls_ = 0;
 };
 
 }  // namespace weft::path

@@ -60,11 +60,12 @@ class Drill {
       if (bytes > producer_.max_payload()) return;
       host::Record* record = producer_.reserve(bytes);
       if (record == nullptr) return;
-      WEFT_ASSERT(record->status == 0);
-      record->header.kind = std::uint8_t(host::RecordKind::kFirstOfUser);
+      host::RecordHeader header;
+      header.kind = std::uint8_t(host::RecordKind::kFirstOfUser);
       std::memset(reinterpret_cast<std::byte*>(record) + host::kRecordPayloadAt, 0xFF, bytes);
       void* owner = &owners_[feed_.below(3)];
-      producer_.publish(owner, ++cookie_);
+      producer_.publish(header, {owner, ++cookie_, cookie_ % 2 == 0});
+      WEFT_ASSERT(record->status == 0);
       published_.push_back({owner, cookie_, host::lines_for(bytes)});
       tail_ += host::lines_for(bytes) * kLine;
     }
@@ -106,7 +107,8 @@ class Drill {
         WEFT_ASSERT(!published_.empty());
         const Published& oldest = published_.front();
         WEFT_ASSERT(answered.owner == oldest.owner && answered.cookie == oldest.cookie &&
-                    answered.lines == oldest.lines);
+                    answered.lines == oldest.lines &&
+                    answered.awaited == (answered.cookie % 2 == 0));
         published_.pop_front();
       } else {
         WEFT_ASSERT(answered.owner == nullptr);

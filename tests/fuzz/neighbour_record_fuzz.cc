@@ -112,10 +112,9 @@ class Drill {
     const std::uint32_t bytes = feed_.pick(sizes);
     host::Record* record = producer_.reserve(bytes);
     WEFT_ASSERT(record != nullptr);
-    host::RecordHeader& header = record->header;
-    header = {};
+    host::RecordHeader header;
     header.kind = feed_.below(16) == 0 ? std::uint8_t(2 + feed_.below(254))
-                                       : std::uint8_t(std::uint8_t(Ask::kSend) + feed_.below(8));
+                                       : std::uint8_t(std::uint8_t(Ask::kSend) + feed_.below(9));
     const std::uint8_t port = feed_.below(8) == 0 ? feed_.byte() & 0xE0 : 1 << path::kPortShift;
     header.flags = static_cast<std::uint8_t>((feed_.byte() & 0x1F) | port);
     header.destination = feed_.below(16) == 0 ? feed_.word() : kOurs.value;
@@ -126,29 +125,52 @@ class Drill {
     header.bytes = bytes;
     header.immediate = feed_.below(4) == 0 ? once_.rkey.value : feed_.byte();
     std::memset(payload_of(*record), 0x77, bytes);
-    write_part(*record, bytes);
-    producer_.publish(nullptr, 0);
+    write_part(*record, header.kind, bytes);
+    producer_.publish(header, {nullptr, 0});
 
     host::RingConsumer::Taken taken;
     WEFT_ASSERT(link_.ring.take(&taken));
     const std::size_t room = taken.header.lines * host::kLine - host::kRecordPayloadAt;
     std::byte* const payload = payload_of(*taken.record);
     std::memset(payload + bytes, 0x55, room - bytes);
-    path::serve_record(table_, link_, taken);
+    path::RecordService(table_, link_).serve(taken);
     for (std::size_t i = bytes; i < room; ++i) {
       WEFT_ASSERT(payload[i] == std::byte{0x55});
     }
     WEFT_ASSERT(!Watch::leaks({payload, bytes}));
-    WEFT_ASSERT(taken.record->status <= std::uint32_t(path::Answer::kLast));
-    if (taken.record->status == std::uint32_t(path::Answer::kDone)) ++sequence_;
+    WEFT_ASSERT(path::answer_in(taken.record->status) <= path::Answer::kLast);
+    follow(taken);
     link_.ring.give_back();
     host::RingProducer::Answered answered;
     while (producer_.peek(&answered)) producer_.pop();
   }
 
-  void write_part(host::Record& record, std::uint32_t bytes) {
+  /// The sequence that the target expects next.
+  void follow(const host::RingConsumer::Taken& taken) {
+    const bool done = path::answer_in(taken.record->status) == path::Answer::kDone;
+    if (taken.header.kind != std::uint8_t(Ask::kSends)) {
+      sequence_ += done ? 1 : 0;
+    } else if (taken.header.sequence == sequence_) {
+      sequence_ += done ? sends_ : taken.record->executed;
+    }
+  }
+
+  /// Short sends of any length, mostly such that they fit.
+  void write_sends(host::Record& record, std::uint32_t bytes) {
+    sends_ = 0;
+    for (std::uint32_t at = 0; at + sizeof(path::ShortSend) <= bytes; ++sends_) {
+      const std::uint16_t lengths[] = {0,  8,   8,      3,
+                                       64, 300, 0xFFFF, static_cast<std::uint16_t>(bytes - at - 4)};
+      const path::ShortSend message{feed_.pick(lengths), feed_.byte(), 0};
+      std::memcpy(payload_of(record) + at, &message, sizeof message);
+      at += path::short_send_bytes(message.bytes);
+    }
+  }
+
+  void write_part(host::Record& record, std::uint8_t kind, std::uint32_t bytes) {
+    if (kind == std::uint8_t(Ask::kSends)) return write_sends(record, bytes);
     if (bytes < sizeof(RemotePart)) return;
-    if (record.header.kind == std::uint8_t(Ask::kDatagram)) {
+    if (kind == std::uint8_t(Ask::kDatagram)) {
       path::DatagramPart part{};
       part.qkey = feed_.below(8) == 0 ? feed_.word() : 0x1234;
       part.flow_label = feed_.word();
@@ -178,6 +200,7 @@ class Drill {
   host::RingProducer producer_ = host::RingProducer::create().value();
   host::Inbound link_;
   std::uint32_t sequence_ = 0;
+  std::uint32_t sends_ = 0;  ///< messages in the last kSends
 };
 
 }  // namespace

@@ -77,11 +77,11 @@ TEST(FlightThreads, no_record_is_slept_through) {
   Gate begin, end;
   std::thread initiator([&] {
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
-      Record* record = ends.producer.reserve(0);
+      ASSERT_NE(ends.producer.reserve(0), nullptr);
       begin.pass(round);
-      record->header = {};
-      record->header.kind = test::kUserKind;
-      ends.producer.publish(nullptr, 0);
+      RecordHeader header;
+      header.kind = test::kUserKind;
+      ends.producer.publish(header, {nullptr, 0});
       flight_order(page.cannot_membarrier());
       rung.store(view.sleeping(), std::memory_order_relaxed);
       end.pass(round);

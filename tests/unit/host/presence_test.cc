@@ -162,12 +162,11 @@ TEST(Presence, records_and_answers_pass_through_a_link) {
   auto link = *initiator.presence->reach(address, target.claim());
   ASSERT_TRUE(become_usable(target, *link));
   int owner = 0;
-  Record* record = link->ring.reserve(8);
-  ASSERT_NE(record, nullptr);
-  record->header = {};
-  record->header.kind = static_cast<std::uint8_t>(RecordKind::kFirstOfUser);
-  record->header.bytes = 8;
-  link->ring.publish(&owner, 3);
+  ASSERT_NE(link->ring.reserve(8), nullptr);
+  RecordHeader header;
+  header.kind = static_cast<std::uint8_t>(RecordKind::kFirstOfUser);
+  header.bytes = 8;
+  link->ring.publish(header, {&owner, 3});
   ASSERT_EQ(target.presence->inbound().size(), 1u);
   Inbound& inbound = *target.presence->inbound()[0];
   EXPECT_EQ(inbound.addresses, std::vector{caller});

@@ -26,6 +26,9 @@ struct RingEnds {
   std::atomic<std::uint64_t>& head() const {
     return reinterpret_cast<RingControl*>(raw.data())->head;
   }
+  std::uint64_t ticket_at(std::uint64_t position) const {
+    return ticket_of(reinterpret_cast<RingControl*>(raw.data())->secret, position);
+  }
   Record& record_at(std::size_t offset) const {
     return *reinterpret_cast<Record*>(raw.data() + kRingControlBytes + offset);
   }
@@ -43,12 +46,14 @@ inline std::byte payload_byte(std::uint32_t number, std::size_t at) {
   return static_cast<std::byte>(number * 131 + at * 7 + at / 64);
 }
 
-inline void fill_record(Record& record, std::uint32_t number, std::uint32_t bytes) {
-  record.header = {};
-  record.header.kind = kUserKind;
-  record.header.sequence = number;
-  record.header.bytes = bytes;
+/// The header for it.
+inline RecordHeader fill_record(Record& record, std::uint32_t number, std::uint32_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) payload_of(record)[i] = payload_byte(number, i);
+  RecordHeader header;
+  header.kind = kUserKind;
+  header.sequence = number;
+  header.bytes = bytes;
+  return header;
 }
 
 inline bool is_record(const RingConsumer::Taken& taken, std::uint32_t number, std::uint32_t bytes) {
@@ -67,8 +72,7 @@ inline bool put_record(RingProducer& producer, std::uint32_t number, std::uint32
                        void* owner = nullptr) {
   Record* record = producer.reserve(bytes);
   if (record == nullptr) return false;
-  fill_record(*record, number, bytes);
-  producer.publish(owner, number);
+  producer.publish(fill_record(*record, number, bytes), {owner, number});
   return true;
 }
 

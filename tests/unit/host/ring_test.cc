@@ -92,7 +92,7 @@ class RingModel {
       Sent& sent = sent_[first_not_taken_++];
       ASSERT_TRUE(is_record(taken, sent.number, sent.bytes)) << sent.number;
       sent.taken = true;
-      taken.record->status = sent.number * 3;
+      taken.record->status = static_cast<std::uint16_t>(sent.number * 3);
     }
     ends_.consumer.give_back();
   }
@@ -104,7 +104,7 @@ class RingModel {
         const Sent sent = sent_.front();
         ASSERT_TRUE(sent.taken && answered.cookie == sent.number) << sent.number;
         ASSERT_EQ(answered.lines, lines_for(sent.bytes));
-        ASSERT_EQ(answered.record->status, sent.number * 3);
+        ASSERT_EQ(answered.record->status, static_cast<std::uint16_t>(sent.number * 3));
         sent_.pop_front();
         --first_not_taken_;
       }
@@ -139,7 +139,7 @@ TEST(Ring, answer_comes_back_in_the_record) {
   RingConsumer::Taken taken;
   ASSERT_TRUE(ends.consumer.take(&taken));
   taken.record->status = 17;
-  taken.record->result32 = 18;
+  taken.record->executed = 18;
   payload_of(*taken.record)[99] = std::byte{19};
   RingProducer::Answered answered;
   EXPECT_FALSE(ends.producer.moved());
@@ -150,7 +150,7 @@ TEST(Ring, answer_comes_back_in_the_record) {
   EXPECT_EQ(answered.owner, &any_owner);
   EXPECT_EQ(answered.cookie, 5u);
   EXPECT_EQ(answered.record->status, 17u);
-  EXPECT_EQ(answered.record->result32, 18u);
+  EXPECT_EQ(answered.record->executed, 18u);
   EXPECT_EQ(payload_of(*answered.record)[99], std::byte{19});
   ends.producer.pop();
   EXPECT_TRUE(ends.producer.empty());
@@ -163,12 +163,12 @@ TEST(Ring, record_starts_without_an_answer_also_where_another_had_one) {
   for (int i = 0; i < 3 * lap; ++i) {
     Record* record = ends.producer.reserve(24);
     ASSERT_NE(record, nullptr);
-    ASSERT_EQ(record->status, 0u) << i;
-    fill_record(*record, 0, 24);
-    ends.producer.publish(&any_owner, 0);
+    ends.producer.publish(fill_record(*record, 0, 24), {&any_owner, 0});
     RingConsumer::Taken taken;
     ASSERT_TRUE(ends.consumer.take(&taken));
-    taken.record->status = 0xFFFFFFFF;
+    ASSERT_EQ(taken.record->status, 0u) << i;
+    ASSERT_EQ(taken.record->executed, 0u) << i;
+    taken.record->status = taken.record->executed = 0xFFFF;
     ends.consumer.give_back();
     collect_all(ends.producer);
   }
@@ -243,19 +243,19 @@ TEST(Ring, grows_to_its_limit_and_no_further) {
 
 TEST(Ring, old_payload_never_passes_for_a_ticket) {
   RingEnds ends;
-  // A lap of records, each line of which begins with the ticket that this line has a lap later.
+  // A lap of records, each line of which begins with what would be the ticket of this line a lap
+  // later, if rings had no secret. Whoever made the payload does not know this one's.
   std::uint64_t position = 0;
   while (position < kFirstRingBytes) {
     constexpr std::uint32_t kBytes = 4 * kLine - kRecordPayloadAt;
     Record* record = ends.producer.reserve(kBytes);
     ASSERT_NE(record, nullptr);
-    fill_record(*record, 0, kBytes);
+    const RecordHeader header = fill_record(*record, 0, kBytes);
     for (std::uint32_t line = 1; line < 4; ++line) {
-      const std::uint32_t ticket =
-          RingConsumer::ticket_of(position + line * kLine + kFirstRingBytes);
+      const std::uint64_t ticket = ticket_of(0, position + line * kLine + kFirstRingBytes);
       std::memcpy(payload_of(*record) + line * kLine - kRecordPayloadAt, &ticket, sizeof ticket);
     }
-    ends.producer.publish(nullptr, 0);
+    ends.producer.publish(header, {nullptr, 0});
     position += 4 * kLine;
     consume_all(ends.consumer);
     collect_all(ends.producer);
@@ -308,7 +308,7 @@ TEST_P(LyingProducer, is_found_out) {
   RingEnds ends;
   Record& record = ends.record_at(0);
   record.header = GetParam().header;
-  record.ticket.store(RingConsumer::ticket_of(0));
+  record.ticket.store(ends.ticket_at(0));
   RingConsumer::Taken taken;
   EXPECT_FALSE(ends.consumer.take(&taken));
   EXPECT_TRUE(ends.consumer.broken());
@@ -319,7 +319,7 @@ RecordHeader header_of(RecordKind kind, std::uint16_t lines, std::uint32_t bytes
                        std::uint32_t immediate = 0) {
   RecordHeader header;
   header.kind = static_cast<std::uint8_t>(kind);
-  header.lines = lines;
+  header.lines = lines & 0x7FFF;
   header.bytes = bytes;
   header.immediate = immediate;
   return header;
@@ -329,7 +329,7 @@ constexpr std::uint16_t kLinesOfRing = kFirstRingBytes / kLine;
 const Lie kLies[] = {
     {"no_lines", header_of(RecordKind::kFirstOfUser, 0, 0)},
     {"more_lines_than_the_ring", header_of(RecordKind::kFirstOfUser, kLinesOfRing + 1, 0)},
-    {"most_lines", header_of(RecordKind::kFirstOfUser, 0xFFFF, 0)},
+    {"most_lines", header_of(RecordKind::kFirstOfUser, 0x7FFF, 0)},
     {"a_byte_too_many", header_of(RecordKind::kFirstOfUser, 1, 25)},
     {"most_bytes", header_of(RecordKind::kFirstOfUser, 2, 0xFFFFFFFF)},
     {"pad_without_lines", header_of(RecordKind::kPad, 0, 0)},

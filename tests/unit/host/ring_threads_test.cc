@@ -36,7 +36,7 @@ TEST(RingThreads, every_record_and_every_answer_arrives_whole) {
       if (!is_record(taken, number, size_of_record(number))) {
         return ADD_FAILURE() << "record " << number << " is not what was sent";
       }
-      taken.record->status = number ^ 0x5555;
+      taken.record->status = static_cast<std::uint16_t>(number ^ 0x5555);
       if (++number % 7 == 0) ends.consumer.give_back();
     }
     ends.consumer.give_back();
@@ -53,7 +53,7 @@ TEST(RingThreads, every_record_and_every_answer_arrives_whole) {
     while (whole && ends.producer.peek(&answered)) {
       if (answered.owner != nullptr) {
         whole = answered.cookie == answered_count &&
-                answered.record->status == (answered_count ^ 0x5555);
+                answered.record->status == static_cast<std::uint16_t>(answered_count ^ 0x5555);
         ++answered_count;
       }
       ends.producer.pop();
@@ -75,11 +75,11 @@ TEST(RingThreads, consumer_of_a_ring_that_changes_all_the_time_stays_inside_it) 
         Record& record = ends.record_at(line * kLine);
         RecordHeader header;
         header.kind = static_cast<std::uint8_t>(random.below(4));
-        header.lines = static_cast<std::uint16_t>(random.below(3));
+        header.lines = random.below(3) & 3;
         header.bytes = static_cast<std::uint32_t>(random.below(130));
         header.immediate = kFirstRingBytes << random.below(4);
         record.header = header;
-        record.ticket.store(RingConsumer::ticket_of(line * kLine), std::memory_order_relaxed);
+        record.ticket.store(ends.ticket_at(line * kLine), std::memory_order_relaxed);
       }
     });
     RingConsumer::Taken taken;
