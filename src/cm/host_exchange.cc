@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint64_t kBellTag = 0, kBindingTag = std::uint64_t{1} << 32,
                         kLinkTag = std::uint64_t{2} << 32;
 constexpr int kMostReady = 64;
+constexpr std::size_t kMostWaiting = 16'384;
 constexpr int kMostAtOnce = 64;  // of one link or port, so that no peer keeps the others waiting
 
 std::string name_of(PortSpace space, Port port, std::string_view address) {
@@ -192,8 +193,34 @@ void HostExchange::drop_link(LinkId link) {
 void HostExchange::send(LinkId link, const Packet& packet) {
   const auto found = links_.find(link);
   if (found == links_.end()) return;
-  const auto sent = found->second.socket.send(emit_packet(packet), {});
-  if (!sent) obs::log().debug("connection manager: {}", sent.error().message);
+  auto& waiting = found->second.waiting;
+  if (waiting.size() >= kMostWaiting) return;
+  const auto bytes = emit_packet(packet);
+  if (waiting.empty()) {
+    const auto sent = found->second.socket.send(bytes, {});
+    if (sent || sent.error().code != Errc::kBusy) return;
+    watch_output(found->second, link, true);
+  }
+  waiting.push_back(bytes);
+}
+
+void HostExchange::send_waiting(LinkId link) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  auto& waiting = found->second.waiting;
+  while (!waiting.empty()) {
+    const auto sent = found->second.socket.send(waiting.front(), {});
+    if (!sent && sent.error().code == Errc::kBusy) return;
+    waiting.pop_front();
+  }
+  watch_output(found->second, link, false);
+}
+
+void HostExchange::watch_output(const Link& link, LinkId id, bool on) const {
+  epoll_event event{};
+  event.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.u64 = kLinkTag | id.value;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, link.socket.fd(), &event);
 }
 
 std::vector<HostExchange::Arrival> HostExchange::collect() {
@@ -208,6 +235,7 @@ std::vector<HostExchange::Arrival> HostExchange::collect() {
       std::uint64_t rings = 0;
       [[maybe_unused]] const ssize_t n = read(bell_.get(), &rings, sizeof rings);
     } else if ((tag & kLinkTag) != 0) {
+      if ((ready[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) send_waiting(LinkId(number));
       receive_all(LinkId(number), arrivals);
     } else {
       accept_all(BindingId(number));

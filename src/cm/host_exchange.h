@@ -5,8 +5,11 @@
 // Owned by the process's agent, which locks; all calls return at once.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +58,7 @@ class HostExchange {
   Result<Route> reach(PortSpace space, Port port, const Gid& address, bool fresh);
   void release(LinkId link);
 
-  /// Lost when the peer does not keep up or is gone.
+  /// In order, later if the peer does not keep up; lost when it is gone, or far too slow.
   void send(LinkId link, const Packet& packet);
 
   struct Arrival {
@@ -79,6 +82,7 @@ class HostExchange {
     host::LocalSocket socket;
     std::string name;         // of the port that it leads to; empty for the port's side
     std::uint32_t users = 0;  // reach() without release()
+    std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 
   HostExchange(host::Fd epoll, host::Fd bell) : epoll_(std::move(epoll)), bell_(std::move(bell)) {}
@@ -88,6 +92,8 @@ class HostExchange {
   Result<LinkId> open(const std::string& name);
   void accept_all(BindingId binding);
   void receive_all(LinkId link, std::vector<Arrival>& arrivals);
+  void send_waiting(LinkId link);
+  void watch_output(const Link& link, LinkId id, bool on) const;
   LinkId add_link(host::LocalSocket socket, std::string name);
   void drop_link(LinkId link);
 

@@ -4,7 +4,6 @@
 #include <new>
 
 #include "shim/errors.h"
-#include "shim/query.h"
 #include "shim/real.h"
 
 namespace weft::shim {
@@ -28,7 +27,7 @@ Result<AddressVector> vector_of(Context& context, const ibv_ah_attr& attr) {
     return fail(Errc::kInvalidArgument, "is_global: RoCE needs the peer's GID");
   }
   for (const files::ShownDevice& device : files::shown_devices()) {
-    if (lid_of(device) == attr.dlid) {
+    if (device.lid == attr.dlid) {
       vector.gid = device.address;
       return vector;
     }

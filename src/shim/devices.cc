@@ -74,9 +74,9 @@ std::vector<Device>& devices() {
       shown.node_type = IBV_NODE_CA;
       shown.transport_type = IBV_TRANSPORT_IB;
       std::snprintf(shown.name, sizeof shown.name, "%s", weft.name.c_str());
-      std::snprintf(shown.dev_name, sizeof shown.dev_name, "uverbs%u", weft.index);
+      std::snprintf(shown.dev_name, sizeof shown.dev_name, "uverbs%u", weft.uverbs);
       std::snprintf(shown.dev_path, sizeof shown.dev_path, "/sys/class/infiniband_verbs/uverbs%u",
-                    weft.index);
+                    weft.uverbs);
       std::snprintf(shown.ibdev_path, sizeof shown.ibdev_path, "/sys/class/infiniband/%s",
                     weft.name.c_str());
     }

@@ -36,12 +36,6 @@ std::uint64_t odp_operations() {
 
 }  // namespace
 
-std::uint16_t lid_of(const files::ShownDevice& device) {
-  return device.link_layer == files::LinkLayer::kInfiniBand
-             ? static_cast<std::uint16_t>(device.index + 1)
-             : std::uint16_t{0};
-}
-
 void describe_device(Context& context, ibv_device_attr& attr) {
   const verbs::DeviceInfo& info = context.device.info();
   attr = {};
@@ -119,7 +113,7 @@ int query_port(ibv_context* shown, std::uint8_t port, ibv_port_attr* attr, std::
   all.port_cap_flags = kCmSupport;
   all.max_msg_sz = 1u << 31;
   all.pkey_tbl_len = kPKeys;
-  all.lid = lid_of(context.weft());
+  all.lid = context.weft().lid;
   all.sm_lid = is_infiniband(context) ? 1 : 0;
   all.max_vl_num = 1;
   all.subnet_timeout = is_infiniband(context) ? 18 : 0;

@@ -12,9 +12,6 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size);
 
-/// 0 with an Ethernet link layer.
-std::uint16_t lid_of(const files::ShownDevice& device);
-
 }  // namespace weft::shim
 
 // Public or used by librdmacm, and in no header of this version.

@@ -21,18 +21,29 @@ QUICK = ("ib_write_bw -R", "ib_write_lat", "ib_read_lat", "ib_send_bw -q 8", "ib
          "ib_atomic_lat")
 
 
-def pair(program, options):
+def raw(program):
+    """These talk to a MAC address, so that one side suffices to see what they make of us."""
+    return Case(CLIENT, program,
+                words(f"{program} --server -d weft0 -E 02:00:00:00:00:01 -B 02:00:00:00:00:02"),
+                timeout_s=10, absent="raw packet queue pairs")
+
+
+def pair(program, options, **more):
     name = f"{program} {options}".strip()
     common = words(f"{program} -F -p {{port}} {options}")
     row = DURATION_ROW if "-D" in options else ROW
     return Case(CLIENT, name, (*common, "127.0.0.1"), common, expect=row, quick=name in QUICK,
-                timeout_s=60)
+                timeout_s=60, **more)
 
 
-CASES = tuple(
-    pair(f"ib_{operation}_{figure}", options)
-    for operation, more in OPERATIONS.items()
-    for figure, every in (("bw", BANDWIDTH), ("lat", LATENCY))
-    for options in (*every, *more)
+CASES = (
+    *(pair(f"ib_{operation}_{figure}", options)
+      for operation, more in OPERATIONS.items()
+      for figure, every in (("bw", BANDWIDTH), ("lat", LATENCY))
+      for options in (*every, *more)),
+    pair("ib_send_bw", "-c XRC", absent="XRC"),
+    pair("ib_send_bw", "-g -c UD", absent="multicast"),
+    raw("raw_ethernet_bw"),
+    raw("raw_ethernet_lat"),
 )
 assert sum(case.quick for case in CASES) == len(QUICK)

@@ -136,6 +136,24 @@ TEST(HostExchange, the_end_of_a_peer_is_seen_after_its_last_message) {
   client.release(route->link);
 }
 
+TEST(HostExchange, nothing_is_lost_when_the_peer_is_slow) {
+  auto server = HostExchange::create().value(), client = HostExchange::create().value();
+  const Port port = own_port();
+  ASSERT_TRUE(server.bind(at(kHere, port), {}));
+  const auto route = client.reach(kTcpSpace, port, kHere, false);
+  constexpr std::uint32_t kMany = 5000;  // more than a socket holds
+  for (std::uint32_t i = 0; i < kMany; ++i) client.send(route->link, packet_with(i));
+  std::uint32_t seen = 0;
+  for (int round = 0; round < 10'000 && seen < kMany; ++round) {
+    client.collect();
+    for (const auto& arrival : server.collect()) {
+      ASSERT_EQ(arrival.packet, packet_with(seen));
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, kMany);
+}
+
 TEST(HostExchange, garbage_is_dropped) {
   auto server = HostExchange::create().value();
   const Port port = own_port();
