@@ -29,6 +29,9 @@ using queue::SendWqe;
 /// A write behind work in the ring goes through the ring too, up to here; a longer one waits.
 constexpr std::uint32_t kRingWriteBytes = 4096;
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
+/// From the peer's end to the queue pair's: long for a program that is about to end too, and short
+/// for a person who waits.
+constexpr Nanoseconds kMourning_ns = 60'000'000;
 /// Up to this size a record does not let others wait for the ring.
 constexpr std::uint32_t kShortBytes = 1024;
 /// Sends up to this length that are posted together travel together: a cache line takes several.
@@ -66,6 +69,13 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       : NeighbourPath(qp, std::move(link)), page_(page) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
+    if (fails_at_ != 0) [[unlikely]] {
+      if (qp.shared->scheduler->now() >= fails_at_) {
+        guard.unlock();
+        return on_target_dead(qp);
+      }
+      qp.shared->scheduler->run_at(qp, fails_at_);
+    }
     if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
       told_drained_ = false;
     }
@@ -181,6 +191,13 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       on_answer(qp, sequence, answer);
     }
     advance(qp, std::move(guard), {});
+  }
+
+  void mourn(QueuePair& qp) override {
+    const std::lock_guard guard(qp.send_lock);
+    if (qp.path.get() != this || !qp.can_receive()) return;
+    fails_at_ = qp.shared->scheduler->now() + kMourning_ns;
+    qp.shared->scheduler->run_at(qp, fails_at_);
   }
 
   void on_target_dead(QueuePair& qp) override {
@@ -708,6 +725,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   host::ProcessPage& page_;
+  Nanoseconds fails_at_ = 0;  ///< not 0: the peer's process is gone
   TargetPeer peer_;
   // For execute_at_once().
   memory::Grant<LocalKey> source_;

@@ -66,13 +66,21 @@ Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable&
       scheduler_(scheduler),
       walk_(std::move(walk)) {}
 
-// Whoever took a message and leaves still tells its sender that it came.
 Neighbours::~Neighbours() {
   const std::lock_guard guard(presence_->receive_lock);
+  pay_debts();
+}
+
+void Neighbours::farewell() {
+  if (!presence_->receive_lock.try_lock()) return;
+  const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
+  pay_debts();
+}
+
+/// Whoever took a message and leaves still tells its sender that it came.
+void Neighbours::pay_debts() {
   for (const auto& link : presence_->inbound()) {
-    if (link->owed == 0) continue;
-    link->ring.give_back();
-    link->ring_doorbell();
+    if (link->owed > 0) give_back_now(*link);
   }
 }
 
@@ -251,7 +259,7 @@ void Neighbours::bury(const std::shared_ptr<host::Outbound>& link) {
     queue::Path* path = qp.path.get();
     if (path == nullptr || !path->crosses_processes()) return;
     auto& neighbour = static_cast<NeighbourPath&>(*path);
-    if (&neighbour.link() == link.get()) neighbour.on_target_dead(qp);
+    if (&neighbour.link() == link.get()) neighbour.mourn(qp);
   });
 }
 

@@ -44,12 +44,14 @@ class Neighbours final : public Source {
   bool active() const override { return presence_->has_links(); }
   int wait_fd() const override { return presence_->wait_fd(); }
   void serve() override;
+  void farewell() override;
 
  private:
   bool serve_inbound();
   bool serve_ring(host::Inbound& link);
   void give_back(host::Inbound& link);
   static void give_back_now(host::Inbound& link);
+  void pay_debts();
   bool collect_answers();
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);

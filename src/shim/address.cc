@@ -27,7 +27,7 @@ Result<AddressVector> vector_of(Context& context, const ibv_ah_attr& attr) {
     return fail(Errc::kInvalidArgument, "is_global: RoCE needs the peer's GID");
   }
   for (const files::ShownDevice& device : files::shown_devices()) {
-    if (device.lid == attr.dlid) {
+    if (device.lid.value == attr.dlid) {
       vector.gid = device.address;
       return vector;
     }

@@ -113,7 +113,7 @@ int query_port(ibv_context* shown, std::uint8_t port, ibv_port_attr* attr, std::
   all.port_cap_flags = kCmSupport;
   all.max_msg_sz = 1u << 31;
   all.pkey_tbl_len = kPKeys;
-  all.lid = context.weft().lid;
+  all.lid = context.weft().lid.value;
   all.sm_lid = is_infiniband(context) ? 1 : 0;
   all.max_vl_num = 1;
   all.subnet_timeout = is_infiniband(context) ? 18 : 0;

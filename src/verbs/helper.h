@@ -36,6 +36,7 @@ class Helper {
   void renew_wake_fd();
   void ring() const;
   [[noreturn]] void run();
+  void farewell();
   bool serve(Nanoseconds* deadline, bool* polled);
   void sleep(Nanoseconds deadline, bool polled);
   /// True: something was handed over, or came from another process, before the note was readable.

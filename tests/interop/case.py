@@ -18,7 +18,7 @@ class Case:
     expect: str = ""  # a regular expression that the client's output has to match
     expect_server: str = ""
     quick: bool = False  # part of `make test`
-    timeout_s: float = 30
+    timeout_s: float = 60  # generous: most poll without sleeping, and the machine may be busy
     server_ends: bool = True  # whether the server ends by itself, and then with status 0
     port: int = 0  # of a program that cannot be told another one
     listens: bool = True  # whether the server can be seen to listen; if not, it gets a moment

@@ -70,7 +70,8 @@ def details(cases):
     yield "| programs | case | result | note |"
     yield "|---|---|---|---|"
     for row in cases:
-        yield f"| {row['client']} | `{escape(row['case'])}` | {row['status']} | {escape(row['note'])} |"
+        yield (f"| {row['client']} | `{escape(row['case'])}` | {row['status']} | "
+               f"{escape(row['note'])} |")
 
 
 def page(results, suite):

@@ -48,7 +48,7 @@ def udp_bound(port):
 
 
 def rdma_cm_listens(port):
-    """weft's connection manager takes a port by a socket name, @weft/cm/<space>/<port>/<address>."""
+    """weft takes a port of rdma_cm by the name of a socket: @weft/cm/<space>/<port>/<address>"""
     names = pathlib.Path("/proc/net/unix").read_text()
     return re.search(rf"@weft/cm/\w+/{port}/", names) is not None
 

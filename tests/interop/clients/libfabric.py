@@ -1,5 +1,5 @@
-"""libfabric: fi_pingpong with its data checks, on connected endpoints, on datagrams, and on reliable
-datagrams made of the former."""
+"""libfabric: fi_pingpong with its data checks, on connected endpoints, on datagrams, and on
+reliable datagrams made of the former."""
 
 from case import Case, words
 

@@ -1,5 +1,5 @@
-"""Open MPI and MPICH: our ring program (mpi_ring.c), built by their compilers, over each of the ways
-they have to reach an RDMA device. Shared memory and TCP are switched off."""
+"""Open MPI and MPICH: our ring program (mpi_ring.c), built by their compilers, over each of the
+ways they have to reach an RDMA device. Shared memory and TCP are switched off."""
 
 import pathlib
 import subprocess
@@ -13,6 +13,8 @@ UCX = (("UCX_TLS", "rc_verbs,ud_verbs,self"), ("UCX_NET_DEVICES", "weft0:1"),
        ("UCX_WARN_UNUSED_ENV_VARS", "n"))
 OPEN_MPI = ("mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 2 "
             "--mca oob_tcp_if_include lo --mca btl_base_warn_component_unused 0")
+OPENIB = ("--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 "
+          "--mca osc rdma,pt2pt")
 RIGHT = r"^ring: all right, 2 ranks"
 
 
@@ -40,8 +42,10 @@ CASES = (
     open_mpi("pml ucx", "--mca pml ucx --mca osc ucx", env=UCX),
     open_mpi("mtl ofi", "--mca pml cm --mca mtl ofi --mca osc pt2pt "
              "--mca mtl_ofi_provider_include verbs;ofi_rxm"),
-    open_mpi("btl openib", "--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 "
-             "--mca osc rdma,pt2pt", weft=words("--link-layer ib")),
+    open_mpi("btl openib", OPENIB, weft=words("--link-layer ib")),
+    open_mpi("btl openib, no warning about the device",
+             f"{OPENIB} --mca btl_openib_warn_no_device_params_found 0",
+             weft=words("--link-layer ib")),
     ring("MPICH, ucx", "mpicc.mpich", "mpirun.mpich -launcher fork -iface lo -n 2",
          env=(*UCX, ("MPIR_CVAR_NOLOCAL", "1"))),
 )

@@ -33,7 +33,7 @@ def pair(program, options, **more):
     common = words(f"{program} -F -p {{port}} {options}")
     row = DURATION_ROW if "-D" in options else ROW
     return Case(CLIENT, name, (*common, "127.0.0.1"), common, expect=row, quick=name in QUICK,
-                timeout_s=60, **more)
+                timeout_s=180, **more)
 
 
 CASES = (

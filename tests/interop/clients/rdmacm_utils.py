@@ -30,7 +30,8 @@ def rping(options="", address=ADDRESS, **more):
 
 def udaddy(options, **more):
     return pair(f"udaddy {options}".strip(), f"udaddy -b {ADDRESS} {options}",
-                f"udaddy -s {ADDRESS} {options}", port=UDADDY_PORT, expect=MOVED, expect_server=MOVED, **more)
+                f"udaddy -s {ADDRESS} {options}", port=UDADDY_PORT, expect=MOVED,
+                expect_server=MOVED, **more)
 
 
 def udpong(options):
@@ -43,7 +44,7 @@ def udpong(options):
 def streams(program, options, **more):
     common = f"{program} -p {{port}} {options}"
     return pair(f"{program} {options}", f"{common} -b {ADDRESS}", f"{common} -s {ADDRESS}",
-                expect=RSTREAM_ROW, timeout_s=120, **more)
+                expect=RSTREAM_ROW, timeout_s=180, **more)
 
 
 def make_file(folder, _tools):

@@ -22,7 +22,7 @@ def pair(test, options="", **more):
     common = words(f"ucx_perftest -t {test} {options} -n {count} -w 100 -f -p {{port}}")
     name = f"ucx_perftest {options.split('-x ')[-1]} {test}".replace("  ", " ")
     return Case(CLIENT, name, (*common, "127.0.0.1"), common, env=ENVIRONMENT,
-                expect=r"(\s+[\d.]+){5,}", timeout_s=60, **more)
+                expect=r"(\s+[\d.]+){5,}", timeout_s=120, **more)
 
 
 CASES = (

@@ -17,7 +17,8 @@ class Page(unittest.TestCase):
 
     def test_counts_and_rows(self):
         text = page.page(RESULTS, SUITE)
-        for line in ("| perftest | 1 | 0 | 1 |", "| in all | 1 | 1 | 1 |", "Versions: perftest 4.5.",
+        for line in ("| perftest | 1 | 0 | 1 |", "| in all | 1 | 1 | 1 |",
+                     "Versions: perftest 4.5.",
                      "| perftest | `ib_a\\|b` | passed |  |",
                      "| UCX | `ucx_d` | failed | the client hangs |",
                      "- failed: `tests.test_a`", "| 1 | no huge pages |"):

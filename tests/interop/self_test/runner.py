@@ -12,7 +12,8 @@ import runner
 from case import Case
 
 FOLDER = pathlib.Path(__file__).parents[1]
-LISTENER = "import socket,sys,time; s = socket.create_server(('127.0.0.1', {port})); s.accept()[0].recv(1); "
+LISTENER = ("import socket,sys; s = socket.create_server(('127.0.0.1', {port})); "
+            "s.accept()[0].recv(1); ")
 CALLER = "import socket; socket.create_connection(('127.0.0.1', {port})).send(b'x'); print('hello')"
 
 

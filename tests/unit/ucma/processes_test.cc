@@ -4,9 +4,10 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
-#include <thread>
+#include <string>
 
 #include "ucma_kit.h"
 
@@ -101,13 +102,14 @@ TEST(UcmaProcesses, connect_and_disconnect) {
 }
 
 TEST(UcmaProcesses, the_death_of_a_connected_peer_is_seen_at_once) {
+  // Within 200 ms on a quiet machine; without a look at the peer it would never be.
   Peer peer([](int pipe) { return serve(pipe, true); });
   const Client client;
   client.establish(peer.port());
   const auto start = std::chrono::steady_clock::now();
   peer.kill();
   EXPECT_EQ(client.channel.next_code(), EventCode::kDisconnected);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 TEST(UcmaProcesses, the_death_of_a_peer_that_decides_is_a_reject) {
@@ -213,24 +215,39 @@ TEST(UcmaProcesses, a_link_to_a_former_owner_of_the_port_does_not_mislead) {
   EXPECT_EQ(peer.wait(), 0);
 }
 
+std::ptrdiff_t entries(const char* path) {
+  const std::filesystem::directory_iterator all(path);
+  return std::distance(begin(all), end(all));
+}
+
+int own_threads() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name == "weft-cm") ++count;
+  }
+  return count;
+}
+
 TEST(UcmaProcesses, no_descriptor_and_no_thread_is_left_over) {
-  const auto count = [](const char* path) {
-    const std::filesystem::directory_iterator all(path);
-    return std::distance(begin(all), end(all));
+  const auto wait_for_end = [] {
+    for (int i = 0; i < 2000 && own_threads() != 0; ++i) usleep(1000);
   };
   {
     Pair first;  // what is made once
     first.establish();
+    EXPECT_EQ(own_threads(), 1);
   }
-  usleep(50'000);
-  const auto fds = count("/proc/self/fd");
+  wait_for_end();
+  const auto fds = entries("/proc/self/fd");
   for (int i = 0; i < 20; ++i) {
     Pair pair;
     pair.establish();
   }
-  usleep(50'000);
-  EXPECT_EQ(count("/proc/self/fd"), fds);
-  EXPECT_EQ(count("/proc/self/task"), 1);
+  wait_for_end();
+  EXPECT_EQ(own_threads(), 0);
+  EXPECT_EQ(entries("/proc/self/fd"), fds);
 }
 
 }  // namespace
