@@ -37,6 +37,13 @@ struct Inbound {
   /// anything. process.alive() tells earlier, when some may still be inside a system call.
   bool gone() const;
   /// Wakes the initiator's helper if it sleeps. After giving records back.
+  /// Tells the initiator that its records up to here are done.
+  void give_back() {
+    owed = 0;
+    idle_polls = 0;
+    ring.give_back();
+    ring_doorbell();
+  }
   void ring_doorbell() const;
 };
 

@@ -396,8 +396,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   void publish(const host::RecordHeader& header, const host::RingProducer::Note& note) {
-    link_->ring.publish(header, note);
+    // Before: whoever serves the reply must find that we wait for the answer.
     if (note.awaited) link_->await(1);
+    link_->ring.publish(header, note);
     published_ = true;
     if (header.bytes > kShortBytes) leave_ring();
   }

@@ -43,8 +43,8 @@ Answer answer_of(CompletionStatus status) {
 /// One record at work.
 class Execution {
  public:
-  Execution(QueuePair& qp, const Taken& taken, NeighbourInbox* inbox)
-      : qp_(qp), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
+  Execution(QueuePair& qp, host::Inbound& link, const Taken& taken, NeighbourInbox* inbox)
+      : qp_(qp), link_(link), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
 
   /// recv_lock held.
   Answer connected() {
@@ -71,6 +71,12 @@ class Execution {
  private:
   Ask ask() const { return static_cast<Ask>(header_.kind); }
   bool flagged(std::uint8_t flag) const { return (header_.flags & flag) != 0; }
+
+  /// All went well, and the program is about to see it: whoever waits for the news gets it first,
+  /// or the program's reply might overtake it.
+  void tell_sender() {
+    if (header_.awaited != 0) link_.give_back();
+  }
 
   bool reliable() const { return qp_.service == Service::kReliableConnection; }
 
@@ -227,6 +233,7 @@ class Execution {
       outcome.has_invalidate = true;
       outcome.invalidated_key = key;
     }
+    tell_sender();
     transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), outcome);
     return Answer::kDone;
   }
@@ -242,6 +249,7 @@ class Execution {
     outcome.has_immediate = true;
     outcome.immediate = header_.immediate;
     outcome.source_qp = Qpn(header_.source);
+    tell_sender();
     transport::complete_receive(qp_, receive, outcome);
     return Answer::kDone;
   }
@@ -327,6 +335,7 @@ class Execution {
   }
 
   QueuePair& qp_;
+  host::Inbound& link_;
   const RecordHeader& header_;
   host::Record& record_;
   NeighbourInbox* inbox_;
@@ -397,7 +406,7 @@ std::uint16_t RecordService::status_of(const Taken& taken) {
                     header.source == source_ && header.flags >> kPortShift == port_ && left_ > 0;
   if (!same && !enter(header)) return status_with(Answer::kNobody);
   left_ -= kRecordCost + std::int64_t{header.bytes};
-  Execution execution(*qp_, taken, inbox_);
+  Execution execution(*qp_, link_, taken, inbox_);
   if (inbox_ == nullptr) {
     if (static_cast<Ask>(header.kind) == Ask::kDatagram) execution.datagram(*gid_);
     return status_with(Answer::kDone);

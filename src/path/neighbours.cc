@@ -57,6 +57,10 @@ void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answe
   }
 }
 
+bool has_awaited(const host::Outbound& link) {
+  return link.awaited.load(std::memory_order_relaxed) != 0 && link.ring.moved();
+}
+
 }  // namespace
 
 Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
@@ -80,7 +84,7 @@ void Neighbours::farewell() {
 /// Whoever took a message and leaves still tells its sender that it came.
 void Neighbours::pay_debts() {
   for (const auto& link : presence_->inbound()) {
-    if (link->owed > 0) give_back_now(*link);
+    if (link->owed > 0) link->give_back();
   }
 }
 
@@ -148,6 +152,8 @@ bool Neighbours::serve_inbound() {
 }
 
 bool Neighbours::serve_ring(host::Inbound& link) {
+  if (!link.ring.ready()) return false;
+  collect_awaited();
   host::RingConsumer::Taken taken;
   if (!link.ring.take(&taken)) return false;
   {
@@ -156,10 +162,11 @@ bool Neighbours::serve_ring(host::Inbound& link) {
     do {
       link.owed += taken.header.lines;
       service.serve(taken);
-    } while (++n < kRecordsPerPoll && link.ring.take(&taken));
+    } while (++n < kRecordsPerPoll && link.ring.ready() && !answers_wait() &&
+             link.ring.take(&taken));
   }
   link.idle_polls = 0;
-  if (link.owed > kMostOwed) give_back_now(link);
+  if (link.owed > kMostOwed) link.give_back();
   return true;
 }
 
@@ -168,17 +175,25 @@ bool Neighbours::serve_ring(host::Inbound& link) {
 // they follow when there is nothing else to do, and when somebody waits for them or there are many.
 void Neighbours::give_back(host::Inbound& link) {
   if (link.ring.awaited() || ++link.idle_polls >= kIdlePolls) {
-    give_back_now(link);
+    link.give_back();
   } else {
     owes_ = true;
   }
 }
 
-void Neighbours::give_back_now(host::Inbound& link) {
-  link.owed = 0;
-  link.idle_polls = 0;
-  link.ring.give_back();
-  link.ring_doorbell();
+// The peer gave back what somebody here waits for before it sent what we are about to serve: a
+// request is complete before the reply to it is there, as on a wire.
+void Neighbours::collect_awaited() {
+  for (const auto& link : presence_->outbound()) {
+    if (has_awaited(*link)) collect(*link);
+  }
+}
+
+/// Asked after ready(): of the record that was seen there, the answers that came before it.
+bool Neighbours::answers_wait() const {
+  const auto& links = presence_->outbound();
+  return std::any_of(links.begin(), links.end(),
+                     [](const auto& link) { return has_awaited(*link); });
 }
 
 bool Neighbours::collect_answers() {

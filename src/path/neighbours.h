@@ -50,9 +50,10 @@ class Neighbours final : public Source {
   bool serve_inbound();
   bool serve_ring(host::Inbound& link);
   void give_back(host::Inbound& link);
-  static void give_back_now(host::Inbound& link);
   void pay_debts();
   bool collect_answers();
+  void collect_awaited();
+  bool answers_wait() const;
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);
 

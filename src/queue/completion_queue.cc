@@ -27,6 +27,7 @@ bool CompletionQueue::make_room() {
 void CompletionQueue::notify(bool solicited) {
   if (armed_ == Armed::kSolicited && !solicited) return;
   armed_ = Armed::kNo;
+  notified_ = tail_.load(std::memory_order_relaxed);
   if (listener_ != nullptr) listener_->on_completion_event(*this);
 }
 
@@ -34,6 +35,10 @@ void CompletionQueue::request_notify(bool solicited_only) {
   const std::lock_guard guard(lock_);
   // An armed "any" is never weakened to "solicited" by a later call.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  const std::uint32_t newest = armed_ == Armed::kSolicited ? last_solicited_ : tail;
+  const auto is_after = [&](std::uint32_t seen) { return tail - seen > tail - newest; };
+  if (is_after(notified_) && is_after(head_.load(std::memory_order_relaxed))) notify(true);
 }
 
 void CompletionQueue::forget(Qpn qpn) {

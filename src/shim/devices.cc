@@ -19,16 +19,12 @@
 namespace weft::shim {
 namespace {
 
-/// What ibv_get_device_list gives out, and what it came from.
-struct DeviceList {
-  ibv_device** real = nullptr;
-  ibv_device* devices[1] = {};
-
-  static DeviceList& of(ibv_device** list) {
-    return *reinterpret_cast<DeviceList*>(reinterpret_cast<std::byte*>(list) -
-                                          offsetof(DeviceList, devices));
-  }
-};
+/// Behind the null that ends a list: the list of the real library that it came from. The list
+/// itself begins where its memory begins, since some programs free() it.
+ibv_device**& real_part(ibv_device** list) {
+  while (*list != nullptr) ++list;
+  return *reinterpret_cast<ibv_device***>(list + 1);
+}
 
 ibv_device** real_devices(int* count) {
   *count = 0;
@@ -105,23 +101,22 @@ ibv_device** ibv_get_device_list(int* count) {
   ibv_device** real = weft::shim::real_devices(&real_count);
   std::vector<Device>& ours = weft::shim::devices();
   const std::size_t total = ours.size() + static_cast<std::size_t>(real_count);
-  void* memory = std::calloc(1, sizeof(weft::shim::DeviceList) + total * sizeof(ibv_device*));
-  if (memory == nullptr) return refuse(ENOMEM);
-  auto* list = static_cast<weft::shim::DeviceList*>(memory);
-  list->real = real;
+  auto** list = static_cast<ibv_device**>(std::calloc(total + 2, sizeof(ibv_device*)));
+  if (list == nullptr) return refuse(ENOMEM);
   std::size_t n = 0;
-  for (Device& device : ours) list->devices[n++] = &device.shown;
-  for (int i = 0; i < real_count; ++i) list->devices[n++] = real[i];
+  for (Device& device : ours) list[n++] = &device.shown;
+  for (int i = 0; i < real_count; ++i) list[n++] = real[i];
+  weft::shim::real_part(list) = real;
   if (count != nullptr) *count = static_cast<int>(total);
-  return list->devices;
+  return list;
 }
 
 void ibv_free_device_list(ibv_device** list) {
   if (list == nullptr) return;
-  auto& whole = weft::shim::DeviceList::of(list);
+  ibv_device** const real = weft::shim::real_part(list);
   static auto* const free_real = weft::shim::real(&ibv_free_device_list, "ibv_free_device_list");
-  if (whole.real != nullptr && free_real != nullptr) free_real(whole.real);
-  std::free(&whole);
+  if (real != nullptr && free_real != nullptr) free_real(real);
+  std::free(list);
 }
 
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }

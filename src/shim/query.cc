@@ -61,7 +61,8 @@ void describe_device(Context& context, ibv_device_attr& attr) {
   attr.max_qp_rd_atom = static_cast<int>(info.max_rd_atomic);
   attr.max_qp_init_rd_atom = attr.max_qp_rd_atom;
   attr.max_res_rd_atom = attr.max_qp_rd_atom * 1024;
-  attr.atomic_cap = IBV_ATOMIC_GLOB;  // they are the processor's own instructions
+  // They are the processor's own instructions, which IBV_ATOMIC_GLOB would say; UCX asks for this.
+  attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = 1 << 23;
   attr.max_ah = kManyObjects;
   attr.max_srq = kManyObjects;
