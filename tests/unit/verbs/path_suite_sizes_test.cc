@@ -215,7 +215,7 @@ TEST_P(PathBudget, posting_a_large_message_copies_at_most_256_kib) {
       std::fill(far.bytes.begin(), far.bytes.end(), std::byte{0});
       if (op == SendOp::kSend) post_receive(qb, 50, {far.sge()});
       post(qa, {.wr_id = 1, .op = op, .remote = far.remote()}, {near.sge()});
-      const bool rest_is_left = is_untouched(far, kInline) && sent() - before <= kInline;
+      const bool rest_is_left = sent() - before <= kInline && is_untouched(far, kInline);
       EXPECT_TRUE(next(a.sends).ok());
       EXPECT_TRUE(far.holds(7));
       return rest_is_left;
