@@ -217,6 +217,9 @@ TEST_P(PathBudget, posting_a_large_message_copies_at_most_256_kib) {
       post(qa, {.wr_id = 1, .op = op, .remote = far.remote()}, {near.sge()});
       const bool rest_is_left = sent() - before <= kInline && is_untouched(far, kInline);
       EXPECT_TRUE(next(a.sends).ok());
+      if (op == SendOp::kSend) {
+        EXPECT_TRUE(is_done(next(b.receives), 50, CompletionOp::kReceive, kSize));
+      }
       EXPECT_TRUE(far.holds(7));
       return rest_is_left;
     })) << "the rest is for poll to do";
