@@ -250,7 +250,8 @@ TEST(UcmaProcesses, no_descriptor_and_no_thread_is_left_over) {
     pair.establish();
   }
   EXPECT_TRUE(soon(nobody));
-  EXPECT_TRUE(soon([&] { return entries("/proc/self/fd") == fds; }));
+  // Fewer will do: the other side of a link may notice its end only when the next one comes.
+  EXPECT_TRUE(soon([&] { return entries("/proc/self/fd") <= fds; }));
 }
 
 }  // namespace
