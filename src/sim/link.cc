@@ -106,6 +106,7 @@ void Link::resume(End& end) {
   if (auto ok = end.qp->modify(QpState::kReadyToSend); !ok) {
     stage_.judge.violated(end.name() + ": resume: " + ok.error().message);
   }
+  end.node.stir();  // what it did at once has left completions
 }
 
 void Link::run() {
@@ -161,6 +162,7 @@ void Link::cause_upheaval() {
     if (auto ok = end.qp->modify(QpState::kSendQueueDrained); !ok) {
       stage_.judge.violated(end.name() + ": modify to SQD: " + ok.error().message);
     }
+    end.node.stir();
   }
 }
 
