@@ -285,7 +285,7 @@ bool Engine::poll_ports() {
 }
 
 bool Engine::progress() {
-  bool did = poll_ports();
+  bool did = !receivers_.empty() && poll_ports();
   if (source_ != nullptr && source_->active()) did |= source_->poll();
   did |= fire_timers();
   if (has_runnable()) did |= run_some(false);

@@ -29,6 +29,8 @@ using queue::SendWqe;
 /// A write behind work in the ring goes through the ring too, up to here; a longer one waits.
 constexpr std::uint32_t kRingWriteBytes = 4096;
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
+/// A message of this length lies in one line, with its record.
+constexpr std::uint32_t kLineBytes = host::kLine - host::kRecordPayloadAt;
 /// Up to this size a record does not let others wait for the ring.
 constexpr std::uint32_t kShortBytes = 1024;
 /// Sends up to this length that are posted together travel together: a cache line takes several.
@@ -93,35 +95,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
-    if (!is_small_write(request)) return false;
-    const Sge& sge = request.sges.front();
-    const RemoteAddress& remote = request.remote;
-    if (!source_.covers(sge.lkey, sge.address, sge.length) ||
-        !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
-      return remember(qp, sge, remote);
-    }
-    host::FlightSlot* slot = page_.flight();
-    if (slot == nullptr) [[unlikely]]
-      return false;
-    Flight::mine().put(Hold::kLocal, source_.entry);
-    slot->put(FlightUse::kQueuePair, peer_.flight);
-    slot->put(FlightUse::kKey, target_.flight);
-    Flight::order();
-    host::flight_order(link_->fence);
-    const bool done =
-        peer_.holds() && source_.holds() && target_.holds() &&
-        !link_->dead.load(std::memory_order_relaxed) &&
-        memory::guarded_copy(target_.mapped + (remote.address - target_.base),
-                             source_.at(sge.address), sge.length) == memory::Fault::kNone;
-    slot->clear();
-    Flight::clear(Hold::kLocal);
-    if (!done) [[unlikely]] {
-      source_ = {};
-      target_ = {};
-      return false;
-    }
-    complete_at_once(qp, request, sge.length);
-    return true;
+    if (is_small_write(request)) return qp.sq.empty() && write_at_once(qp, request);
+    return request.op == SendOp::kSend && request.sges.size() == 1 &&
+           request.sges.front().length <= kLineBytes && cursor_ == qp.sq.tail() &&
+           send_at_once(qp, request);
   }
 
   void start_sending(QueuePair& qp) override {
@@ -219,6 +196,122 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     return fail(qp, status);
   }
 
+  // ---- the short way -----------------------------------------------------------------------
+
+  /// Inline data is read where the program has it, under no key.
+  static bool fits_inline(const QueuePair& qp, const Sge& sge) {
+    return sge.length <= qp.sq.max_inline() && qp.space->identity();
+  }
+
+  bool write_at_once(QueuePair& qp, const SendRequest& request) {
+    const Sge& sge = request.sges.front();
+    const RemoteAddress& remote = request.remote;
+    const bool inlined = has(request.flags, SendFlags::kInline);
+    if (!(inlined ? fits_inline(qp, sge) : source_.covers(sge.lkey, sge.address, sge.length)) ||
+        !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
+      return remember(qp, request);
+    }
+    host::FlightSlot* slot = page_.flight();
+    if (slot == nullptr) [[unlikely]]
+      return false;
+    if (!inlined) Flight::mine().put(Hold::kLocal, source_.entry);
+    slot->put(FlightUse::kQueuePair, peer_.flight);
+    slot->put(FlightUse::kKey, target_.flight);
+    Flight::order();
+    host::flight_order(link_->fence);
+    const std::byte* from =
+        inlined ? reinterpret_cast<const std::byte*>(sge.address) : source_.at(sge.address);
+    const bool done = peer_.holds() && (inlined || source_.holds()) && target_.holds() &&
+                      !link_->dead.load(std::memory_order_relaxed) &&
+                      memory::guarded_copy(target_.mapped + (remote.address - target_.base), from,
+                                           sge.length) == memory::Fault::kNone;
+    slot->clear();
+    if (!inlined) Flight::clear(Hold::kLocal);
+    if (!done) [[unlikely]] {
+      source_ = {};
+      target_ = {};
+      return false;
+    }
+    complete_at_once(qp, request, sge.length);
+    return true;
+  }
+
+  [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const SendRequest& request) {
+    const Sge& sge = request.sges.front();
+    if (sge.length == 0 || !find_peer(qp)) return false;
+    source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
+    if (request.op == SendOp::kWrite) {
+      target_ = grant_target(*link_, peer_, request.remote.key, Access::kRemoteWrite);
+    }
+    return false;
+  }
+
+  /// A message that fits into one line of the ring, behind nothing that is not in the ring. A peer
+  /// that sleeps is woken the long way.
+  bool send_at_once(QueuePair& qp, const SendRequest& request) {
+    const Sge& sge = request.sges.front();
+    const bool inlined = has(request.flags, SendFlags::kInline);
+    if (!(inlined ? fits_inline(qp, sge) : source_.covers(sge.lkey, sge.address, sge.length))) {
+      return remember(qp, request);
+    }
+    if (not_before_ != 0 || !peer_.holds() || link_->dead.load(std::memory_order_relaxed) ||
+        link_->process.sleeping()) [[unlikely]] {
+      return false;
+    }
+    SendWqe* wqe = qp.sq.reserve();
+    if (wqe == nullptr) [[unlikely]]
+      return false;
+    fill_wqe(qp, request, *wqe);
+    const std::lock_guard guard(link_->lock);
+    host::Record* record = link_->ring.reserve(sge.length);
+    if (record == nullptr || !read_message(*wqe, sge, inlined, record->payload)) [[unlikely]]
+      return false;
+    host::RecordHeader header = header_for(qp, Ask::kSend, sge.length);
+    header.flags |= kFirstPart | kLastPart;
+    header.length = sge.length;
+    if (has(request.flags, SendFlags::kSolicited)) header.flags |= kSolicits;
+    const bool awaited = wqe->signaled();
+    link_->ring.publish(header, {.owner = &qp, .cookie = cookie(true), .awaited = awaited});
+    if (awaited) link_->await(1);
+    qp.sq.commit();
+    ++cursor_;
+    ++next_sequence_;
+    link_->ring_doorbell();  // if it fell asleep meanwhile
+    return true;
+  }
+
+  static void fill_wqe(const QueuePair& qp, const SendRequest& request, SendWqe& wqe) {
+    wqe.wr_id = request.wr_id;
+    wqe.op = SendOp::kSend;
+    wqe.flags = qp.signal_all ? request.flags | SendFlags::kSignaled : request.flags;
+    wqe.finished = false;
+    wqe.started = false;
+    wqe.status = CompletionStatus::kSuccess;
+    wqe.length = request.sges.front().length;
+    wqe.immediate = 0;
+  }
+
+  /// Into the record, and what is needed to send it again into the element.
+  bool read_message(SendWqe& wqe, const Sge& sge, bool inlined, std::byte* to) {
+    if (inlined) {
+      wqe.num_sge = 0;
+      const auto* from = reinterpret_cast<const std::byte*>(sge.address);
+      if (memory::guarded_copy(wqe.inline_bytes(), from, sge.length) != memory::Fault::kNone) {
+        return false;
+      }
+      std::memcpy(to, wqe.inline_bytes(), sge.length);
+      return true;
+    }
+    wqe.num_sge = 1;
+    *wqe.sges() = sge;
+    Flight::publish(Hold::kLocal, source_.entry);
+    const bool read = source_.holds() && memory::guarded_copy(to, source_.at(sge.address),
+                                                              sge.length) == memory::Fault::kNone;
+    Flight::clear(Hold::kLocal);
+    if (!read) source_ = {};
+    return read;
+  }
+
   // ---- the peer ----------------------------------------------------------------------------
 
   bool find_peer(QueuePair& qp) {
@@ -283,14 +376,6 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       return Step::kWait;
     }
     return reliable_ ? give_up(qp, status) : lost(qp, wqe);
-  }
-
-  [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
-                                             const RemoteAddress& remote) {
-    if (sge.length == 0 || !find_peer(qp)) return false;
-    source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
-    target_ = grant_target(*link_, peer_, remote.key, Access::kRemoteWrite);
-    return false;
   }
 
   // ---- the ring ----------------------------------------------------------------------------
@@ -472,7 +557,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     publish(header, {.owner = &qp,
                      .cookie = cookie(true),
                      .awaited = awaited,
-                     .messages = static_cast<std::uint16_t>(count)});
+                     .messages = static_cast<std::uint8_t>(count)});
     next_sequence_ += count;
     cursor_ += count;
     budget.requests -= count - 1;
@@ -530,7 +615,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   /// Of the messages in a record those before the one that the answer is for; how many they are.
   std::uint32_t complete_all_but_one(QueuePair& qp, const RingAnswer& answer) {
-    const auto last = static_cast<std::uint16_t>(answer.messages - 1);
+    const auto last = static_cast<std::uint8_t>(answer.messages - 1);
     const bool all = answer_in(answer.status) == Answer::kDone || !reliable_;
     const std::uint32_t count = all ? last : std::min(answer.executed, last);
     for (std::uint32_t i = 0; i < count; ++i) complete(qp, qp.sq.front());

@@ -17,8 +17,8 @@ namespace weft::path {
 struct RingAnswer {
   std::uint32_t cookie;
   std::uint16_t status;
-  std::uint16_t messages;  ///< in the record
-  std::uint16_t executed;  ///< of those, when not all were
+  std::uint8_t messages;  ///< in the record
+  std::uint8_t executed;  ///< of those, when not all were
   std::uint64_t old_value;
   std::uint32_t bytes;                ///< of data
   std::unique_ptr<std::byte[]> data;  ///< of a read

@@ -144,6 +144,10 @@ class Execution {
   // ---- channel semantics -----------------------------------------------------------------------
 
   Answer send() {
+    if (flagged(kFirstPart) && flagged(kLastPart) && !flagged(kInvalidates)) {
+      if (header_.bytes != header_.length) return refuse(Answer::kInvalid);
+      return send_whole({payload(0), header_.bytes}, header_.flags);
+    }
     if (flagged(kFirstPart)) {
       inbox_->filled = 0;
       // A message that was never finished leaves its buffer to the next one.
@@ -167,11 +171,12 @@ class Execution {
 
   /// One after the other, until one cannot be executed: the answer is that one's.
   Answer sends() {
-    std::uint16_t executed = 0;
+    std::uint8_t executed = 0;
     for (std::uint32_t at = 0;;) {
       const auto message = short_send_at(at);
       if (!message) return refuse(Answer::kInvalid);
-      const Answer answer = short_send(*message, payload(at + sizeof(ShortSend)));
+      const Answer answer =
+          send_whole({payload(at + sizeof(ShortSend)), message->bytes}, message->flags & kSolicits);
       if (answer != Answer::kDone) {
         record_.executed = executed;
         return answer;
@@ -192,21 +197,47 @@ class Execution {
     return message;
   }
 
-  Answer short_send(const ShortSend& message, const std::byte* bytes) {
-    queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-    if (receive == nullptr) receive = transport::take_receive(qp_);
-    if (receive == nullptr) return no_buffer();
+  /// A message that is there as a whole.
+  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags) {
     transport::ReceiveOutcome outcome;
-    outcome.status = scatter(qp_, receive->sges(), 0, {bytes, message.bytes}, Hold::kScatter);
-    outcome.byte_count = message.bytes;
-    outcome.solicited = (message.flags & kSolicits) != 0;
+    outcome.byte_count = static_cast<std::uint32_t>(message.size());
+    outcome.solicited = (flags & kSolicits) != 0;
     outcome.source_qp = Qpn(header_.source);
-    if (outcome.status == CompletionStatus::kSuccess) {
-      transport::complete_receive(qp_, receive, outcome);
-      return Answer::kDone;
+    if ((flags & kHasImmediate) != 0) {
+      outcome.has_immediate = true;
+      outcome.immediate = header_.immediate;
     }
-    transport::complete_receive(qp_, receive, {.status = outcome.status});
-    return refuse(answer_of(outcome.status));
+    queue::ReceiveQueue::Single single;
+    // A message that was never finished leaves its buffer to the next one.
+    if (inbox_->receive == nullptr && transport::take_single(qp_, &single)) [[likely]] {
+      outcome.status = store(single.sge, message);
+      transport::complete_receive(qp_, single.wr_id, good_or_bad(outcome));
+    } else {
+      queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
+      if (receive == nullptr) receive = transport::take_receive(qp_);
+      if (receive == nullptr) return no_buffer();
+      outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
+      transport::complete_receive(qp_, receive, good_or_bad(outcome));
+    }
+    return outcome.status == CompletionStatus::kSuccess ? Answer::kDone
+                                                        : refuse(answer_of(outcome.status));
+  }
+
+  /// A failed completion says nothing but why.
+  static transport::ReceiveOutcome good_or_bad(const transport::ReceiveOutcome& outcome) {
+    if (outcome.status == CompletionStatus::kSuccess) [[likely]]
+      return outcome;
+    return {.status = outcome.status};
+  }
+
+  /// scatter() for a list of one element.
+  CompletionStatus store(const Sge& sge, std::span<const std::byte> message) {
+    if (message.size() > sge.length) return CompletionStatus::kLocalLengthError;
+    if (message.empty()) return CompletionStatus::kSuccess;
+    const auto to = check_part(qp_, sge, 0, message.size(), memory::Intent::kWrite, Hold::kScatter);
+    const bool stored = to && memory::store(*to, message) == memory::Fault::kNone;
+    Flight::clear(Hold::kScatter);
+    return stored ? CompletionStatus::kSuccess : CompletionStatus::kLocalProtectionError;
   }
 
   Answer deliver() {
@@ -413,7 +444,7 @@ bool RecordService::enter(const RecordHeader& header) {
   port_ = header.flags >> kPortShift;
   if (destination_ > kMask24 || source_ > kMask24 || port_ >= link_.addresses.size()) return false;
   gid_ = &link_.addresses[port_];
-  qp_ = table_.find(Qpn(destination_));
+  qp_ = find(Qpn(destination_));
   if (qp_ == nullptr) return false;
   qp_->recv_lock.lock();
   left_ = kRunBytes;
@@ -421,6 +452,21 @@ bool RecordService::enter(const RecordHeader& header) {
   inbox_ = find_inbox(*qp_, *gid_, source_);
   if (inbox_ == nullptr) leave();
   return inbox_ != nullptr;
+}
+
+/// Most often the one of the last time, whose memory stays a queue pair's whatever becomes of it.
+QueuePair* RecordService::find(Qpn qpn) {
+  auto* last = static_cast<QueuePair*>(link_.last_served);
+  if (last != nullptr) [[likely]] {
+    Flight::publish(Hold::kPeer, last);
+    if (last->state.load(std::memory_order_acquire) != QpState::kReset && last->qpn == qpn) {
+      return last;
+    }
+    Flight::clear(Hold::kPeer);
+  }
+  QueuePair* found = table_.find(qpn);
+  link_.last_served = found;
+  return found;
 }
 
 void RecordService::leave() {

@@ -17,7 +17,7 @@ namespace weft::path {
 /// often that is for the same.
 class RecordService {
  public:
-  RecordService(QueuePairTable& table, const host::Inbound& link) : table_(table), link_(link) {}
+  RecordService(QueuePairTable& table, host::Inbound& link) : table_(table), link_(link) {}
   ~RecordService() { leave(); }
   RecordService(const RecordService&) = delete;
   RecordService& operator=(const RecordService&) = delete;
@@ -27,10 +27,11 @@ class RecordService {
  private:
   std::uint16_t status_of(const host::RingConsumer::Taken& taken);
   bool enter(const host::RecordHeader& header);
+  queue::QueuePair* find(Qpn qpn);
   void leave();
 
   QueuePairTable& table_;
-  const host::Inbound& link_;
+  host::Inbound& link_;
   queue::QueuePair* qp_ = nullptr;   ///< published; its recv_lock is held
   NeighbourInbox* inbox_ = nullptr;  ///< null: it takes datagrams
   const Gid* gid_ = nullptr;         ///< the initiator's

@@ -61,7 +61,8 @@ void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answe
 
 Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
                        queue::Scheduler& scheduler, Walk walk)
-    : presence_(std::move(presence)),
+    : Source(presence->links()),
+      presence_(std::move(presence)),
       table_(table),
       scheduler_(scheduler),
       walk_(std::move(walk)) {}

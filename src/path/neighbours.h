@@ -41,7 +41,6 @@ class Neighbours final : public Source {
   // Source
   bool poll() override;
   bool has_work() override;
-  bool active() const override { return presence_->has_links(); }
   int wait_fd() const override { return presence_->wait_fd(); }
   void serve() override;
 

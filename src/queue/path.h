@@ -39,9 +39,9 @@ class Path {
   /// scheduler. Takes over the send lock.
   virtual void advance(QueuePair& qp, SendGuard guard, Budget budget) = 0;
 
-  /// The short way for the most common request, when the send queue is empty: execute it straight
-  /// from the caller's hand and complete it. False if anything at all is out of the ordinary; then
-  /// nothing has happened that posting it the long way would not do again. Send lock held.
+  /// The short way for the most common requests, when nothing waits before them: execute it
+  /// straight from the caller's hand. False if anything at all is out of the ordinary; then nothing
+  /// has happened that posting it the long way would not do again. Send lock held.
   virtual bool execute_at_once(QueuePair& qp, const SendRequest& request) = 0;
 
   /// The queue pair becomes ready to send, with the settings that it has now. Both locks held.

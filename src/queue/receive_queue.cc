@@ -102,6 +102,19 @@ ReceiveWqe* ReceiveQueue::take() {
   return wqe;
 }
 
+bool ReceiveQueue::take_single(Single* out) {
+  const std::lock_guard guard(lock_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  if (count == 0) return false;
+  const ReceiveWqe* wqe = slot(posted_[first_]);
+  if (wqe->num_sge != 1) return false;
+  *out = {wqe->wr_id, wqe->sges().front()};
+  free_[free_count_++] = wqe->index;
+  first_ = first_ + 1 == size_ ? 0 : first_ + 1;
+  count_.store(count - 1, std::memory_order_relaxed);
+  return true;
+}
+
 void ReceiveQueue::release(ReceiveWqe* wqe) {
   const std::lock_guard guard(lock_);
   WEFT_ASSERT(free_count_ < size_);

@@ -40,6 +40,13 @@ class ReceiveQueue {
   /// The oldest buffer, or nullptr: receiver not ready. Any thread.
   ReceiveWqe* take();
   void release(ReceiveWqe* wqe);
+  /// Both in one step, for whoever fills the buffer at once. Only if its list has one element:
+  /// false otherwise, and when there is no buffer.
+  struct Single {
+    std::uint64_t wr_id;
+    Sge sge;
+  };
+  bool take_single(Single* out);
 
   /// Wakes nobody: a limit that is crossed shows in take()'s caller through limit_reached().
   void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
