@@ -28,8 +28,8 @@ struct Inbound {
   ProcessView process;
   RingConsumer ring;       ///< under Presence::receive_lock
   std::uint32_t owed = 0;  ///< lines of records executed and not yet given back; the same lock
-  std::uint32_t idle_polls = 0;  ///< since the last record; the same lock
-  void* last_served = nullptr;   ///< whom the last record was for; the same lock
+  std::uint32_t idle_rounds = 0;  ///< since the last record; the same lock
+  void* last_served = nullptr;    ///< whom the last record was for; the same lock
   std::vector<Gid> addresses;
   bool fence = false;  ///< it or we cannot use membarrier
   std::atomic<bool> dead{false};

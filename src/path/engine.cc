@@ -265,7 +265,6 @@ bool Engine::run_some(bool failed_only) {
 }
 
 bool Engine::fire_timers() {
-  if (earliest_.load(std::memory_order_relaxed) == kNever) return false;
   const Nanoseconds now = clock_.now();
   if (earliest_.load(std::memory_order_relaxed) > now) return false;
   const std::lock_guard guard(lock_);
@@ -281,14 +280,6 @@ bool Engine::fire_timers() {
 bool Engine::poll_ports() {
   bool did = false;
   for (const auto& receiver : receivers_) did |= receiver->poll();
-  return did;
-}
-
-bool Engine::progress() {
-  bool did = !receivers_.empty() && poll_ports();
-  if (source_ != nullptr && source_->active()) did |= source_->poll();
-  did |= fire_timers();
-  if (has_runnable()) did |= run_some(false);
   return did;
 }
 

@@ -78,7 +78,13 @@ class Engine final : public queue::Scheduler {
 
   /// Does a bounded amount of what there is to do. True if something was done. Must not be called
   /// with any lock of a queue pair held.
-  bool progress();
+  bool progress() {
+    bool did = !receivers_.empty() && poll_ports();
+    if (source_ != nullptr && source_->active()) did |= source_->poll();
+    if (earliest_.load(std::memory_order_relaxed) != kNever) did |= fire_timers();
+    if (has_runnable()) did |= run_some(false);
+    return did;
+  }
   /// Flushes queue pairs that failed: what a post does on its way out. Unfinished work is left to
   /// progress(), since a post copies only so much.
   void flush_failed();

@@ -1,6 +1,7 @@
 #include "path/neighbour_path.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -9,10 +10,10 @@
 
 #include "base/assert.h"
 #include "memory/copy.h"
-#include "memory/flight.h"
-#include "memory/grant.h"
 #include "path/direct_copy.h"
 #include "path/neighbour_copy.h"
+#include "path/neighbour_outbox.h"
+#include "path/neighbour_short_way.h"
 #include "path/neighbour_target.h"
 #include "transport/message.h"
 
@@ -20,7 +21,6 @@ namespace weft::path {
 namespace {
 
 using host::FlightUse;
-using memory::Flight;
 using memory::Hold;
 using queue::Budget;
 using queue::QueuePair;
@@ -36,12 +36,6 @@ constexpr std::uint32_t kShortBytes = 1024;
 /// Sends up to this length that are posted together travel together: a cache line takes several.
 constexpr std::uint32_t kShortSendBytes = 64;
 constexpr std::uint32_t kMostShortSends = 64;
-
-// A cookie names the element by the low bits of its index, and the run of records that it is of.
-constexpr std::uint32_t kIndexMask = 0x1'FFFF;
-constexpr unsigned kRunShift = 17;
-constexpr std::uint32_t kRunMask = 0x3FFF;
-constexpr std::uint32_t kCompletes = 1u << 31;
 
 CompletionStatus status_of(Answer answer) {
   switch (answer) {
@@ -65,7 +59,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
  public:
   NeighbourPathOfProcess(const QueuePair& qp, std::shared_ptr<host::Outbound> link,
                          host::ProcessPage& page)
-      : NeighbourPath(qp, std::move(link)), page_(page) {}
+      : NeighbourPath(qp, std::move(link)),
+        page_(page),
+        outbox_(*link_),
+        short_way_(*link_, page) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
     if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
@@ -85,10 +82,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       if (execute(qp, qp.sq.at(cursor_), budget) == Step::kWait) break;
     }
     if (alone(qp) && (qp.sq.empty() || (offset_ == 0 && !started_))) tell_drained(qp);
-    const bool waits = cursor_ != qp.sq.tail() && (full_ || !alone(qp));
-    if (waits != waits_) [[unlikely]]
-      set_waits(waits);
-    leave_ring();
+    outbox_.set_waits(cursor_ != qp.sq.tail() && (full_ || !alone(qp)));
+    outbox_.leave();
     const bool knock = std::exchange(published_, false);
     guard.unlock();
     if (knock) link_->ring_doorbell();
@@ -110,13 +105,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     forget_progress();
     next_run();
     cursor_ = qp.sq.tail();
-    set_waits(false);
-    leave_ring();
-    {
-      const std::lock_guard guard(link_->lock);
-      link_->ring.forget(&qp);
-      std::erase(link_->waiting, &qp);
-    }
+    outbox_.forget(qp);
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
     transport::return_receive(qp, std::exchange(inbox.receive, nullptr));
   }
@@ -124,11 +113,11 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   void on_answers(QueuePair& qp, queue::SendGuard guard, std::span<RingAnswer> answers) override {
     for (RingAnswer& answer : answers) {
       if (!qp.can_send()) break;
-      if ((answer.cookie >> kRunShift & kRunMask) != run_) continue;
+      if (!outbox_.knows(answer.cookie)) continue;
       const std::uint32_t sequence = answered_;
       answered_ += answer.messages;
-      const std::uint32_t index = index_of(qp, answer.cookie);
-      if (qp.sq.empty() || index != qp.sq.head()) continue;
+      const std::uint32_t head = qp.sq.head();
+      if (qp.sq.empty() || outbox_.index_of(answer.cookie, head) != head) continue;
       on_answer(qp, sequence, answer);
     }
     advance(qp, std::move(guard), {});
@@ -174,7 +163,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   Step local(QueuePair& qp, SendWqe& wqe) {
     if (!alone(qp)) return Step::kWait;
-    leave_ring();
+    outbox_.leave();
     if (wqe.op == SendOp::kDelay) {
       const Step step = delay(qp, wqe);
       if (step == Step::kNext) ++cursor_;
@@ -198,118 +187,70 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   // ---- the short way -----------------------------------------------------------------------
 
-  /// Inline data is read where the program has it, under no key.
-  static bool fits_inline(const QueuePair& qp, const Sge& sge) {
-    return sge.length <= qp.sq.max_inline() && qp.space->identity();
-  }
-
   bool write_at_once(QueuePair& qp, const SendRequest& request) {
-    const Sge& sge = request.sges.front();
-    const RemoteAddress& remote = request.remote;
-    const bool inlined = has(request.flags, SendFlags::kInline);
-    if (!(inlined ? fits_inline(qp, sge) : source_.covers(sge.lkey, sge.address, sge.length)) ||
-        !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
-      return remember(qp, request);
-    }
-    host::FlightSlot* slot = page_.flight();
-    if (slot == nullptr) [[unlikely]]
+    if (!short_way_.knows_source(qp, request) || !short_way_.knows_target(request)) [[unlikely]]
+      return short_way_.worth_asking(request) && remember(qp, request);
+    if (!short_way_.write(peer_, request)) [[unlikely]]
       return false;
-    if (!inlined) Flight::mine().put(Hold::kLocal, source_.entry);
-    slot->put(FlightUse::kQueuePair, peer_.flight);
-    slot->put(FlightUse::kKey, target_.flight);
-    Flight::order();
-    host::flight_order(link_->fence);
-    const std::byte* from =
-        inlined ? reinterpret_cast<const std::byte*>(sge.address) : source_.at(sge.address);
-    const bool done = peer_.holds() && (inlined || source_.holds()) && target_.holds() &&
-                      !link_->dead.load(std::memory_order_relaxed) &&
-                      memory::guarded_copy(target_.mapped + (remote.address - target_.base), from,
-                                           sge.length) == memory::Fault::kNone;
-    slot->clear();
-    if (!inlined) Flight::clear(Hold::kLocal);
-    if (!done) [[unlikely]] {
-      source_ = {};
-      target_ = {};
-      return false;
-    }
-    complete_at_once(qp, request, sge.length);
+    complete_at_once(qp, request, request.sges.front().length);
     return true;
   }
 
+  /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const SendRequest& request) {
-    const Sge& sge = request.sges.front();
-    if (sge.length == 0 || !find_peer(qp)) return false;
-    source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
-    if (request.op == SendOp::kWrite) {
-      target_ = grant_target(*link_, peer_, request.remote.key, Access::kRemoteWrite);
-    }
+    if (find_peer(qp)) short_way_.remember(qp, peer_, request);
+    outbox_.leave();
     return false;
   }
 
-  /// A message that fits into one line of the ring, behind nothing that is not in the ring. A peer
-  /// that sleeps is woken the long way.
+  /// A message that fits into one line of the ring, behind nothing that is not in the ring. The
+  /// record goes out first, the rest is done while it travels. A peer that sleeps is woken the long
+  /// way.
   bool send_at_once(QueuePair& qp, const SendRequest& request) {
-    const Sge& sge = request.sges.front();
-    const bool inlined = has(request.flags, SendFlags::kInline);
-    if (!(inlined ? fits_inline(qp, sge) : source_.covers(sge.lkey, sge.address, sge.length))) {
-      return remember(qp, request);
-    }
-    if (not_before_ != 0 || !peer_.holds() || link_->dead.load(std::memory_order_relaxed) ||
-        link_->process.sleeping()) [[unlikely]] {
-      return false;
-    }
+    if (!short_way_.knows_source(qp, request)) return remember(qp, request);
     SendWqe* wqe = qp.sq.reserve();
-    if (wqe == nullptr) [[unlikely]]
+    if (wqe == nullptr || qp.sq.max_sge() == 0 || not_before_ != 0 || !peer_.holds() ||
+        link_->dead.load(std::memory_order_relaxed) || link_->process.sleeping()) [[unlikely]] {
       return false;
-    fill_wqe(qp, request, *wqe);
-    const std::lock_guard guard(link_->lock);
-    host::Record* record = link_->ring.reserve(sge.length);
-    if (record == nullptr || !read_message(*wqe, sge, inlined, record->payload)) [[unlikely]]
+    }
+    std::array<std::byte, kLineBytes> message{};
+    if (!short_way_.read(request, message.data())) [[unlikely]]
       return false;
-    host::RecordHeader header = header_for(qp, Ask::kSend, sge.length);
+    host::Record* record = outbox_.reserve(qp, kLineBytes);
+    if (record == nullptr) [[unlikely]] {
+      outbox_.leave();
+      return false;
+    }
+    std::memcpy(record->payload, message.data(), kLineBytes);
+    const Sge& sge = request.sges.front();
+    host::RecordHeader header = outbox_.header_for(qp, Ask::kSend, sge.length);
     header.flags |= kFirstPart | kLastPart;
-    header.length = sge.length;
     if (has(request.flags, SendFlags::kSolicited)) header.flags |= kSolicits;
-    const bool awaited = wqe->signaled();
-    link_->ring.publish(header, {.owner = &qp, .cookie = cookie(true), .awaited = awaited});
-    if (awaited) link_->await(1);
+    header.length = sge.length;
+    const bool signaled = qp.signal_all || has(request.flags, SendFlags::kSignaled);
+    outbox_.publish(header, {&qp, cursor_, true, signaled});
+    outbox_.leave();
+    link_->ring_doorbell();  // if it fell asleep meanwhile
+
+    wqe->wr_id = request.wr_id;
+    wqe->op = SendOp::kSend;
+    wqe->flags = signaled ? request.flags | SendFlags::kSignaled : request.flags;
+    wqe->finished = false;
+    wqe->started = false;
+    wqe->status = CompletionStatus::kSuccess;
+    wqe->length = sge.length;
+    wqe->immediate = 0;
+    // In case that it has to be sent again.
+    if (has(request.flags, SendFlags::kInline)) {
+      wqe->num_sge = 0;
+      std::memcpy(wqe->inline_bytes(), message.data(), sge.length);
+    } else {
+      wqe->num_sge = 1;
+      *wqe->sges() = sge;
+    }
     qp.sq.commit();
     ++cursor_;
-    ++next_sequence_;
-    link_->ring_doorbell();  // if it fell asleep meanwhile
     return true;
-  }
-
-  static void fill_wqe(const QueuePair& qp, const SendRequest& request, SendWqe& wqe) {
-    wqe.wr_id = request.wr_id;
-    wqe.op = SendOp::kSend;
-    wqe.flags = qp.signal_all ? request.flags | SendFlags::kSignaled : request.flags;
-    wqe.finished = false;
-    wqe.started = false;
-    wqe.status = CompletionStatus::kSuccess;
-    wqe.length = request.sges.front().length;
-    wqe.immediate = 0;
-  }
-
-  /// Into the record, and what is needed to send it again into the element.
-  bool read_message(SendWqe& wqe, const Sge& sge, bool inlined, std::byte* to) {
-    if (inlined) {
-      wqe.num_sge = 0;
-      const auto* from = reinterpret_cast<const std::byte*>(sge.address);
-      if (memory::guarded_copy(wqe.inline_bytes(), from, sge.length) != memory::Fault::kNone) {
-        return false;
-      }
-      std::memcpy(to, wqe.inline_bytes(), sge.length);
-      return true;
-    }
-    wqe.num_sge = 1;
-    *wqe.sges() = sge;
-    Flight::publish(Hold::kLocal, source_.entry);
-    const bool read = source_.holds() && memory::guarded_copy(to, source_.at(sge.address),
-                                                              sge.length) == memory::Fault::kNone;
-    Flight::clear(Hold::kLocal);
-    if (!read) source_ = {};
-    return read;
   }
 
   // ---- the peer ----------------------------------------------------------------------------
@@ -321,7 +262,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   [[gnu::noinline]] bool look_up_peer(QueuePair& qp) {
-    leave_ring();
+    outbox_.leave();
     peer_ = {};
     if (!link_->usable()) link_->receive(0);
     if (!link_->alive()) return false;
@@ -339,8 +280,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
         host::flight_word(link_->tables.tag(), true, host::PublicTables::flight_number(peer_.qpn));
     peer_.pd = entry->pd;
     peer_.access = entry->access;
-    source_ = {};
-    target_ = {};
+    short_way_.forget();
     return true;
   }
 
@@ -369,108 +309,51 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   /// The request breaks a rule of the peer's, which learns of it through the ring.
   Step refuse(QueuePair& qp, SendWqe& wqe, CompletionStatus status) {
-    if (!put(qp, Ask::kComplain, 0, Ends::kNot, [&](host::RecordHeader& header, std::byte*) {
-          header.immediate = static_cast<std::uint32_t>(status);
-          return true;
-        })) {
-      return Step::kWait;
-    }
+    if (reserve(qp, 0) == nullptr) return Step::kWait;
+    host::RecordHeader header = outbox_.header_for(qp, Ask::kComplain, 0);
+    header.immediate = static_cast<std::uint32_t>(status);
+    outbox_.publish_unnumbered(header);
+    published_ = true;
     return reliable_ ? give_up(qp, status) : lost(qp, wqe);
   }
 
   // ---- the ring ----------------------------------------------------------------------------
 
-  std::uint32_t cookie(bool completes) const {
-    return (completes ? kCompletes : 0) | run_ << kRunShift | (cursor_ & kIndexMask);
-  }
-  static std::uint32_t index_of(QueuePair& qp, std::uint32_t cookie) {
-    const std::uint32_t head = qp.sq.head();
-    return head + ((cookie - head) & kIndexMask);
-  }
-  /// Whatever is in the ring means nothing to us any more.
-  void next_run() {
-    run_ = (run_ + 1) & kRunMask;
-    answered_ = next_sequence_;
+  /// Whatever is in the ring means nothing to us any more; the next record has this number.
+  void next_run(std::uint32_t sequence) {
+    outbox_.begin_again(sequence);
+    answered_ = sequence;
     answered_offset_ = 0;
     parts_in_ring_ = false;
   }
+  void next_run() { next_run(outbox_.next_sequence()); }
 
-  // The ring's lock is kept from one record to the next: to take it again waits until the last
-  // record has reached the other core. Until advance() ends, or does something else.
-  void hold_ring() {
-    if (ring_held_) return;
-    link_->lock.lock();
-    ring_held_ = true;
-  }
-  void leave_ring() {
-    if (!ring_held_) return;
-    ring_held_ = false;
-    link_->lock.unlock();
-  }
-  /// The element at the cursor waits for answers to those before it.
-  void set_waits(bool waits) {
-    hold_ring();
-    link_->await(waits - waits_);
-    waits_ = waits;
-  }
-  /// Room for a record, with the ring held; nullptr: the queue pair waits for some.
   host::Record* reserve(QueuePair& qp, std::uint32_t bytes) {
-    hold_ring();
-    host::Record* record = link_->ring.reserve(bytes);
-    if (record == nullptr) [[unlikely]] {
-      if (std::find(link_->waiting.begin(), link_->waiting.end(), &qp) == link_->waiting.end()) {
-        link_->waiting.push_back(&qp);
-      }
-      full_ = true;
-    }
+    host::Record* record = outbox_.reserve(qp, bytes);
+    full_ = record == nullptr;
     return record;
   }
 
-  host::RecordHeader header_for(const QueuePair& qp, Ask ask, std::uint32_t bytes) const {
-    host::RecordHeader header;
-    header.kind = static_cast<std::uint8_t>(ask);
-    header.flags = static_cast<std::uint8_t>((qp.attributes.port - 1u) << kPortShift);
-    header.destination = qp.attributes.remote_qpn.value;
-    header.source = qp.qpn.value;
-    header.sequence = next_sequence_;
-    header.bytes = bytes;
-    return header;
-  }
-
-  void publish(const host::RecordHeader& header, const host::RingProducer::Note& note) {
-    link_->ring.publish(header, note);
-    if (note.awaited) link_->await(1);
-    published_ = true;
-    if (header.bytes > kShortBytes) leave_ring();
-  }
-
-  /// A record of this queue pair. fill(header, payload) completes it; false from there, or a full
-  /// ring: nothing was sent.
+  /// A record of the element at the cursor. fill(header, payload) completes it; false from there,
+  /// or a full ring: nothing was sent.
   template <class Fill>
   bool put(QueuePair& qp, Ask ask, std::uint32_t bytes, Ends ends, Fill fill) {
     host::Record* record = reserve(qp, bytes);
     if (record == nullptr) [[unlikely]]
       return false;
-    host::RecordHeader header = header_for(qp, ask, bytes);
+    host::RecordHeader header = outbox_.header_for(qp, ask, bytes);
     if (!fill(header, record->payload)) return false;
-    const bool nobodys = ask == Ask::kComplain;
-    publish(header, {.owner = nobodys ? nullptr : &qp,
-                     .cookie = cookie(ends != Ends::kNot),
-                     .awaited = ends == Ends::kAwaited});
-    if (!nobodys) ++next_sequence_;
+    outbox_.publish(header, {&qp, cursor_, ends != Ends::kNot, ends == Ends::kAwaited});
+    published_ = true;
+    if (bytes > kShortBytes) outbox_.leave();
     return true;
-  }
-
-  std::uint32_t ring_room() {
-    hold_ring();
-    return link_->ring.max_payload();
   }
 
   /// One part of the element's message as a record behind `ahead` bytes of another header.
   template <class Fill>
   Step put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask, std::uint32_t ahead,
                 Fill fill) {
-    const std::uint32_t room = ring_room() - ahead;
+    const std::uint32_t room = outbox_.room() - ahead;
     const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         {room, wqe.length - offset_, std::max<std::uint64_t>(budget.bytes, 1)}));
     const bool last = offset_ + n == wqe.length;
@@ -552,13 +435,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       awaited = awaited || wqe.signaled();
       at += short_send_bytes(wqe.length);
     }
-    host::RecordHeader header = header_for(qp, Ask::kSends, bytes);
+    host::RecordHeader header = outbox_.header_for(qp, Ask::kSends, bytes);
     header.flags |= kFirstPart | kLastPart;
-    publish(header, {.owner = &qp,
-                     .cookie = cookie(true),
-                     .awaited = awaited,
-                     .messages = static_cast<std::uint8_t>(count)});
-    next_sequence_ += count;
+    outbox_.publish(header, {&qp, cursor_, true, awaited, static_cast<std::uint8_t>(count)});
+    published_ = true;
     cursor_ += count;
     budget.requests -= count - 1;
     budget.bytes -= bytes;
@@ -580,7 +460,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   void on_answer(QueuePair& qp, std::uint32_t sequence, RingAnswer& answer) {
     if (answer.messages > 1) sequence += complete_all_but_one(qp, answer);
     SendWqe& wqe = qp.sq.front();
-    const bool completes = (answer.cookie & kCompletes) != 0;
+    const bool completes = NeighbourOutbox::completes(answer.cookie);
     const auto how = answer_in(answer.status);
     if (how == Answer::kDone || !reliable_) [[likely]] {
       if (!take_data(qp, wqe, answer)) {
@@ -592,11 +472,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       return;
     }
     // Begin again with this element; what else is in the ring was not executed.
-    next_run();
+    next_run(sequence);
     cursor_ = qp.sq.head();
     offset_ = wqe.started ? wqe.length : 0;
     started_ = false;
-    next_sequence_ = answered_ = sequence;
     Step step = Step::kWait;
     switch (how) {
       case Answer::kNotReady:
@@ -667,7 +546,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
     host::FlightSlot* slot = page_.flight();
     if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, ask);
-    leave_ring();
+    outbox_.leave();
     const host::FlightScope scope(slot);
     const bool writes = ask == Ask::kWrite;
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
@@ -767,20 +646,15 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   host::ProcessPage& page_;
+  NeighbourOutbox outbox_;
+  NeighbourShortWay short_way_;
   TargetPeer peer_;
-  // For execute_at_once().
-  memory::Grant<LocalKey> source_;
-  TargetGrant target_;
-  std::uint32_t cursor_ = 0;         ///< the next element to execute; those before are in the ring
-  std::uint32_t next_sequence_ = 0;  ///< of the next record
-  std::uint32_t answered_ = 0;       ///< sequence of the next record to be answered
+  std::uint32_t cursor_ = 0;    ///< the next element to execute; those before are in the ring
+  std::uint32_t answered_ = 0;  ///< sequence of the next record to be answered
   std::uint32_t answered_offset_ = 0;  ///< bytes of the front read that have come
-  std::uint32_t run_ = 0;              ///< advances when records in the ring lose their meaning
   bool parts_in_ring_ = false;         ///< of the element at the cursor
   bool published_ = false;             ///< the doorbell is still to be rung
-  bool ring_held_ = false;             ///< the link's lock is
   bool full_ = false;                  ///< the ring was
-  bool waits_ = false;                 ///< for answers; counted in the link
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "host/link.h"
+#include "memory/grant.h"
 #include "path/initiator.h"
 #include "path/neighbour_record.h"
 
@@ -30,6 +31,8 @@ struct NeighbourInbox {
   queue::ReceiveWqe* receive = nullptr;  ///< of a message in progress
   std::uint32_t filled = 0;              ///< bytes of it that have come
   std::uint64_t use = 0;                 ///< name of the RDMA operation in progress
+  memory::Grant<LocalKey> into;          ///< the memory that buffers were in of late
+  LocalKey missed;                       ///< a key that `into` was not, the last time
 };
 
 class NeighbourPath : public Initiator {

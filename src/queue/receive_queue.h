@@ -35,8 +35,12 @@ class ReceiveQueue {
   /// Forgets all elements and gives the memory back. No element may be with a taker.
   void clear();
 
-  /// Any thread.
-  Result<void> post(const ReceiveRequest& request);
+  /// Any thread. `posted` counts those before the first that is refused.
+  Result<void> post(std::span<const ReceiveRequest> requests, std::size_t* posted);
+  Result<void> post(const ReceiveRequest& request) {
+    std::size_t posted = 0;
+    return post({&request, 1}, &posted);
+  }
   /// The oldest buffer, or nullptr: receiver not ready. Any thread.
   ReceiveWqe* take();
   void release(ReceiveWqe* wqe);
@@ -66,6 +70,7 @@ class ReceiveQueue {
   };
 
   bool grow();
+  Result<void> refuse(const ReceiveRequest& request) const;
   std::size_t block_bytes() const;
   ReceiveWqe* slot(std::uint32_t index) const;
 
