@@ -1,5 +1,5 @@
 # The commands of this checkout; scripts/ holds what they do. CMake does the building.
-.PHONY: help demo test build bench soak clean
+.PHONY: help demo test build bench soak interop clean
 
 help:
 	@echo 'make demo    install what is missing, build, and show weft at work'
@@ -7,9 +7,10 @@ help:
 	@echo 'make build   build/bin/weft, build/lib/libweft.so'
 	@echo 'make bench   measure; the results also go to build/bench.json'
 	@echo 'make soak    100,000 simulated worlds, and a minute for each fuzz target'
+	@echo 'make interop all programs of others that weft runs; writes docs/clients.md'
 	@echo 'make clean   remove build/'
 
-demo test build bench soak:
+demo test build bench soak interop:
 	@scripts/$@
 
 clean:

@@ -2,6 +2,7 @@
 // which argument. Values, freely copied; no exception crosses weft's interfaces.
 #pragma once
 
+#include <new>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -34,7 +35,17 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-/// Shorthand for `return fail(Errc::kInvalidArgument, "sge[2].lkey: ...")`.
+/// Shorthand for `return fail(Errc::kInvalidArgument, "sge[2].lkey: ...")`. Without memory for the
+/// message it is a shorter one.
+inline tl::unexpected<Error> fail(Errc code, const char* message) {
+  Error error{code, {}};
+  try {
+    error.message = message;
+  } catch (const std::bad_alloc&) {
+    error.message = "out of memory";
+  }
+  return tl::unexpected<Error>(std::move(error));
+}
 inline tl::unexpected<Error> fail(Errc code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }

@@ -39,6 +39,7 @@ struct QpObject;
 class ProtectionDomain;
 class CompletionQueue;
 class QueuePair;
+struct Inside;  // verbs/inside.h: for the folders that stand on this one
 
 // ---- devices ----------------------------------------------------------------------------------
 
@@ -182,6 +183,7 @@ class MemoryWindow {
 
  private:
   friend class ProtectionDomain;
+  friend struct Inside;
   MemoryWindow(std::shared_ptr<PdObject> pd, RemoteKey rkey, WindowType type);
   std::shared_ptr<PdObject> pd_;
   RemoteKey rkey_;
@@ -201,6 +203,7 @@ class CompletionChannel {
 
  private:
   friend class Device;
+  friend struct Inside;
   explicit CompletionChannel(std::shared_ptr<ChannelObject> object);
   std::shared_ptr<ChannelObject> object_;
 };
@@ -223,6 +226,7 @@ class CompletionQueue {
  private:
   friend class Device;
   friend class ProtectionDomain;
+  friend struct Inside;
   explicit CompletionQueue(std::shared_ptr<CqObject> object);
   std::shared_ptr<CqObject> object_;
 };
@@ -239,6 +243,7 @@ class SharedReceiveQueue {
 
  private:
   friend class ProtectionDomain;
+  friend struct Inside;
   explicit SharedReceiveQueue(std::shared_ptr<SrqObject> object);
   std::shared_ptr<SrqObject> object_;
 };
@@ -291,6 +296,7 @@ class QueuePair {
 
  private:
   friend class ProtectionDomain;
+  friend struct Inside;
   explicit QueuePair(std::unique_ptr<QpObject> object);
   std::unique_ptr<QpObject> object_;
 };
@@ -320,6 +326,9 @@ class ProtectionDomain {
   /// By effective address, and under an address of the caller's choice for peers.
   Result<MemoryRegion> register_range(std::uint64_t address, std::uint64_t length, Access access,
                                       std::optional<std::uint64_t> iova = {}) const;
+  /// Gives a region of the same device another range, other rights, this domain; its keys stay.
+  Result<void> reregister(MemoryRegion& region, std::uint64_t address, std::uint64_t length,
+                          Access access, std::optional<std::uint64_t> iova = {}) const;
   Result<MemoryWindow> allocate_window(WindowType type) const;
 
   Result<QueuePair> create_queue_pair(const CompletionQueue& send_cq,

@@ -1,18 +1,34 @@
 // The weft command.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
 
+#include "cli/env_command.h"
+#include "cli/run_command.h"
 #include "cli/sim_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"weft: RDMA in user space"};
   app.require_subcommand(1);
+  weft::cli::RunOptions run;
+  const CLI::App* run_command = weft::cli::add_run_command(app, run);
+  weft::cli::EnvOptions env;
+  const CLI::App* env_command = weft::cli::add_env_command(app, env);
   weft::cli::SimOptions sim;
   const CLI::App* sim_command = weft::cli::add_sim_command(app, sim);
+  std::vector<std::string> arguments(argv + 1, argv + std::max(argc, 1));
+  if (!arguments.empty() && arguments[0] == "run") {
+    run.program = weft::cli::cut_off_program(*run_command, arguments);
+  }
   try {
-    app.parse(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
+    if (run_command->parsed()) return weft::cli::run_run_command(run);
+    if (env_command->parsed()) return weft::cli::run_env_command(env);
     if (sim_command->parsed()) return weft::cli::run_sim_command(sim);
   } catch (const CLI::Error& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : 2;
   }
   return 0;
 }

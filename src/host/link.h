@@ -29,7 +29,6 @@ struct Inbound {
   RingConsumer ring;       ///< under Presence::receive_lock
   std::uint32_t owed = 0;  ///< lines of records executed and not yet given back; the same lock
   std::uint32_t idle_rounds = 0;  ///< since the last record; the same lock
-  void* last_served = nullptr;    ///< whom the last record was for; the same lock
   std::vector<Gid> addresses;
   bool fence = false;  ///< it or we cannot use membarrier
   std::atomic<bool> dead{false};
@@ -37,6 +36,13 @@ struct Inbound {
   /// The process has ended, or has become another program: none of its threads is in the middle of
   /// anything. process.alive() tells earlier, when some may still be inside a system call.
   bool gone() const;
+  /// Tells the initiator that its records up to here are done.
+  void give_back() {
+    owed = 0;
+    idle_rounds = 0;
+    ring.give_back();
+    ring_doorbell();
+  }
   /// Wakes the initiator's helper if it sleeps. After giving records back.
   void ring_doorbell() const;
 };

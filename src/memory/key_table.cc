@@ -66,16 +66,33 @@ Result<std::uint64_t> KeyTable::choose_iova(const RegionSpec& spec) {
   return iova;
 }
 
-Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
+Result<std::uint64_t> KeyTable::check_region(const RegionSpec& spec) {
   if (auto ok = valid(spec); !ok) return tl::unexpected(ok.error());
-  const auto iova = choose_iova(spec);
-  if (!iova) return tl::unexpected(iova.error());
+  auto iova = choose_iova(spec);
+  if (!iova) return iova;
   const Intent intent = has(spec.access, Access::kLocalWrite) ? Intent::kWrite : Intent::kRead;
   if (const Fault fault = spec.vmm->check(spec.address, spec.length, intent);
       fault != Fault::kNone) {
     return fail(Errc::kBadAddress, fmt::format("address: {} bytes at {:#x}: {}", spec.length,
                                                spec.address, to_string(fault)));
   }
+  return iova;
+}
+
+void KeyTable::describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova) {
+  entry.pd = spec.pd;
+  entry.base = iova;
+  entry.length = spec.length;
+  entry.target = spec.address;
+  entry.vmm = spec.vmm;
+  entry.access = spec.access;
+  entry.qpn = kAnyQueuePair;
+  entry.claim.store(kUnclaimed, std::memory_order_relaxed);
+}
+
+Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
+  const auto iova = check_region(spec);
+  if (!iova) return tl::unexpected(iova.error());
   const std::lock_guard guard(lock_);
   std::uint32_t slot = 0;
   Entry* entry = acquire(&slot);
@@ -85,14 +102,7 @@ Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
         fmt::format("all {} keys are in use, or no memory is left for one", slots_.capacity()));
   }
   const std::uint32_t tag = next_tag(entry->control.load(std::memory_order_relaxed));
-  entry->pd = spec.pd;
-  entry->base = *iova;
-  entry->length = spec.length;
-  entry->target = spec.address;
-  entry->vmm = spec.vmm;
-  entry->access = spec.access;
-  entry->qpn = kAnyQueuePair;
-  entry->claim.store(kUnclaimed, std::memory_order_relaxed);
+  describe(*entry, spec, *iova);
   set_control(slot, *entry, tag | kTaken | kLocalLive | kRemoteLive, std::memory_order_release);
   regions_.fetch_add(1, std::memory_order_relaxed);
   return RegionKeys{LocalKey(slot << 8 | tag), remote_key(slot, tag), *iova};
@@ -108,24 +118,29 @@ void KeyTable::retire(std::uint32_t slot, Entry& entry) {
   slots_.release(slot);
 }
 
+Result<void> KeyTable::reserve_region_locked(Entry* entry, LocalKey lkey) {
+  const std::uint32_t control =
+      entry == nullptr ? 0 : entry->control.load(std::memory_order_relaxed);
+  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | (lkey.value & kTagMask))) {
+    return fail(Errc::kInvalidArgument, "lkey: no such region");
+  }
+  if (entry->bound_windows > 0) {
+    return fail(Errc::kBusy,
+                fmt::format("lkey: windows bound to the region: {}", entry->bound_windows));
+  }
+  if (entry->busy) return fail(Errc::kBusy, "lkey: an invalidation is under way");
+  entry->busy = true;
+  return {};
+}
+
 Result<void> KeyTable::deregister_region(LocalKey lkey) {
   const std::uint32_t slot = lkey.value >> 8;
   Entry* entry = slots_.at(slot);
   {
     const std::lock_guard guard(lock_);
-    const std::uint32_t tag = lkey.value & kTagMask;
-    const std::uint32_t control =
-        entry == nullptr ? 0 : entry->control.load(std::memory_order_relaxed);
-    if ((control & (kLocalLive | kTagMask)) != (kLocalLive | tag)) {
-      return fail(Errc::kInvalidArgument, "lkey: no such region");
-    }
-    if (entry->bound_windows > 0) {
-      return fail(Errc::kBusy,
-                  fmt::format("lkey: windows bound to the region: {}", entry->bound_windows));
-    }
-    if (entry->busy) return fail(Errc::kBusy, "lkey: an invalidation is under way");
-    entry->busy = true;
-    set_control(slot, *entry, tag, std::memory_order_relaxed);  // ordered by drain()
+    if (auto ok = reserve_region_locked(entry, lkey); !ok) return ok;
+    // ordered by drain()
+    set_control(slot, *entry, lkey.value & kTagMask, std::memory_order_relaxed);
     regions_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot, *entry);

@@ -87,6 +87,10 @@ class KeyTable {
   /// Returns when no access through its keys is under way any more; so do the other revocations.
   Result<void> deregister_region(LocalKey lkey);
 
+  /// Another range, other rights, another domain under the same keys. What is refused changes
+  /// nothing; kBusy while windows are bound to the region.
+  Result<RegionKeys> reregister_region(LocalKey lkey, const RegionSpec& spec);
+
   Result<RemoteKey> allocate_window(PdId pd, WindowType type);
   Result<void> deallocate_window(RemoteKey rkey);
   /// Work of the send queue. What the caller may not touch or bind is an invalid argument.
@@ -170,6 +174,11 @@ class KeyTable {
 
   struct Binding;
   Result<std::uint64_t> choose_iova(const RegionSpec& spec);
+  /// What stands at the region's first byte, for users of its keys.
+  Result<std::uint64_t> check_region(const RegionSpec& spec);
+  static void describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova);
+  /// The caller is the one who changes it until it clears `busy`.
+  static Result<void> reserve_region_locked(Entry* entry, LocalKey lkey);
   Result<Entry*> window_locked(RemoteKey rkey);
   Result<Binding> begin_bind(const BindSpec& spec);
   Result<RemoteKey> finish_bind(const BindSpec& spec, const Binding& binding);

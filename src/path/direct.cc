@@ -58,6 +58,28 @@ class DirectPath final : public Initiator {
     guard.unlock();
   }
 
+  queue::PeerView look_at_peer(QueuePair& qp, RemoteKey key) override {
+    queue::PeerView view;
+    const auto table = directory_.find(qp.attributes.remote_gid, qp.attributes.remote_qpn);
+    QueuePair* peer = table != nullptr ? table->find(qp.attributes.remote_qpn) : nullptr;
+    view.peer = peer == nullptr        ? queue::PeerView::Peer::kNobody
+                : !peer->can_receive() ? queue::PeerView::Peer::kNotReady
+                                       : queue::PeerView::Peer::kReady;
+    if (peer == nullptr) return view;
+    view.peer_allows = peer->attributes.access;
+    const memory::KeyTable::Entry* entry = peer->shared->keys->find(key);
+    if (entry == nullptr) {
+      view.key = queue::PeerView::Key::kNone;
+      return view;
+    }
+    view.key = key_state(entry->control.load(std::memory_order_acquire), key);
+    view.same_domain = entry->pd == peer->pd;
+    view.base = entry->base;
+    view.length = entry->length;
+    view.rights = entry->access;
+    return view;
+  }
+
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
     if (!is_small_write(request) || has(request.flags, SendFlags::kInline) || !qp.sq.empty()) {
       return false;

@@ -40,6 +40,8 @@ class Source {
   /// When this fd is readable, serve() must be called, whether the program polls or not.
   virtual int wait_fd() const = 0;
   virtual void serve() = 0;
+  /// The program ends without closing anything: what is owed to others is given now. Must not wait.
+  virtual void farewell() = 0;
 
  protected:
   /// How many there are that may bring something; outlives the source's use.

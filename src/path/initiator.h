@@ -40,6 +40,14 @@ class Initiator : public queue::Path {
   /// True while a pause that wait_until() began lasts.
   bool pauses(queue::QueuePair& qp);
 
+  /// What the control word of a key's entry says about it.
+  static queue::PeerView::Key key_state(std::uint32_t control, RemoteKey key) {
+    using View = queue::PeerView::Key;
+    using memory::KeyTable;
+    if ((control & KeyTable::kTagMask) != (key.value & KeyTable::kTagMask)) return View::kStale;
+    return (control & KeyTable::kRemoteLive) != 0 ? View::kLive : View::kNotLive;
+  }
+
   // For execute_at_once(), where every instruction counts.
   /// The write that it is for: one element, up to 64 KiB.
   static bool is_small_write(const SendRequest& request) {

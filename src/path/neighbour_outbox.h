@@ -56,11 +56,12 @@ class NeighbourOutbox {
     std::uint8_t messages = 1;
   };
   void publish(const host::RecordHeader& header, const Note& note) {
+    // Before: whoever serves the reply must find that we wait for the answer.
+    if (note.awaited) link_.await(1);
     link_.ring.publish(header, {.owner = note.owner,
                                 .cookie = cookie(note.index, note.completes),
                                 .awaited = note.awaited,
                                 .messages = note.messages});
-    if (note.awaited) link_.await(1);
     next_sequence_ += note.messages;
   }
   /// One that nobody waits for, and that has no number.

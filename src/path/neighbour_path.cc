@@ -31,6 +31,9 @@ constexpr std::uint32_t kRingWriteBytes = 4096;
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
 /// A message of this length lies in one line, with its record.
 constexpr std::uint32_t kLineBytes = host::kLine - host::kRecordPayloadAt;
+/// From the peer's end to the queue pair's: long for a program that is about to end too, and short
+/// for a person who waits.
+constexpr Nanoseconds kMourning_ns = 60'000'000;
 /// Up to this size a record does not let others wait for the ring.
 constexpr std::uint32_t kShortBytes = 1024;
 /// Sends up to this length that are posted together travel together: a cache line takes several.
@@ -65,6 +68,13 @@ class NeighbourPathOfProcess final : public NeighbourPath {
         short_way_(*link_, page) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
+    if (fails_at_ != 0) [[unlikely]] {
+      if (qp.shared->scheduler->now() >= fails_at_) {
+        guard.unlock();
+        return on_target_dead(qp);
+      }
+      qp.shared->scheduler->run_at(qp, fails_at_);
+    }
     if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
       told_drained_ = false;
     }
@@ -89,11 +99,37 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     if (knock) link_->ring_doorbell();
   }
 
+  queue::PeerView look_at_peer(QueuePair& qp, RemoteKey key) override {
+    queue::PeerView view;
+    if (!link_->usable() || !link_->process.alive()) {
+      view.peer = queue::PeerView::Peer::kDead;
+      return view;
+    }
+    const host::PublicQueuePair* peer = link_->tables.queue_pair(qp.attributes.remote_qpn);
+    view.peer = peer == nullptr ? queue::PeerView::Peer::kNobody
+                : peer->ready() ? queue::PeerView::Peer::kReady
+                                : queue::PeerView::Peer::kNotReady;
+    if (peer == nullptr) return view;
+    view.peer_allows = static_cast<Access>(peer->access);
+    std::uint32_t slot = 0;
+    const host::PublicKey* entry = link_->tables.key(key, &slot);
+    if (entry == nullptr) {
+      view.key = queue::PeerView::Key::kNone;
+      return view;
+    }
+    view.key = key_state(entry->control.load(std::memory_order_acquire), key);
+    view.same_domain = entry->pd == peer->pd;
+    view.base = entry->base;
+    view.length = entry->length;
+    view.rights = static_cast<Access>(entry->access);
+    return view;
+  }
+
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
     if (is_small_write(request)) return qp.sq.empty() && write_at_once(qp, request);
     return request.op == SendOp::kSend && request.sges.size() == 1 &&
            request.sges.front().length <= kLineBytes && cursor_ == qp.sq.tail() &&
-           send_at_once(qp, request);
+           (!has(request.flags, SendFlags::kFence) || alone(qp)) && send_at_once(qp, request);
   }
 
   void start_sending(QueuePair& qp) override {
@@ -123,6 +159,13 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     advance(qp, std::move(guard), {});
   }
 
+  void mourn(QueuePair& qp) override {
+    const std::lock_guard guard(qp.send_lock);
+    if (qp.path.get() != this || !qp.can_receive()) return;
+    fails_at_ = qp.shared->scheduler->now() + kMourning_ns;
+    qp.shared->scheduler->run_at(qp, fails_at_);
+  }
+
   void on_target_dead(QueuePair& qp) override {
     {
       const std::lock_guard guard(qp.send_lock);
@@ -145,6 +188,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
     if (transport::is_local(wqe.op)) return local(qp, wqe);
+    // What the answers before it bring home may be what it sends.
+    if (has(wqe.flags, SendFlags::kFence) && !alone(qp)) [[unlikely]]
+      return Step::kWait;
     if (!find_peer(qp)) [[unlikely]]
       return nobody(qp, wqe);
     switch (wqe.op) {
@@ -406,6 +452,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     for (; count < most; ++count) {
       const SendWqe& wqe = qp.sq.at(cursor_ + count);
       if (wqe.op != SendOp::kSend || wqe.length > kShortSendBytes) break;
+      if (count > 0 && has(wqe.flags, SendFlags::kFence)) break;
       *bytes += short_send_bytes(wqe.length);
     }
     return count;
@@ -648,6 +695,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   host::ProcessPage& page_;
   NeighbourOutbox outbox_;
   NeighbourShortWay short_way_;
+  Nanoseconds fails_at_ = 0;  ///< not 0: the peer's process is gone
   TargetPeer peer_;
   std::uint32_t cursor_ = 0;    ///< the next element to execute; those before are in the ring
   std::uint32_t answered_ = 0;  ///< sequence of the next record to be answered

@@ -43,8 +43,8 @@ Answer answer_of(CompletionStatus status) {
 /// One record at work.
 class Execution {
  public:
-  Execution(QueuePair& qp, const Taken& taken, NeighbourInbox* inbox)
-      : qp_(qp), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
+  Execution(QueuePair& qp, host::Inbound& link, const Taken& taken, NeighbourInbox* inbox)
+      : qp_(qp), link_(link), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
 
   /// recv_lock held.
   Answer connected() {
@@ -69,6 +69,12 @@ class Execution {
  private:
   Ask ask() const { return static_cast<Ask>(header_.kind); }
   bool flagged(std::uint8_t flag) const { return (header_.flags & flag) != 0; }
+
+  /// All went well, and the program is about to see it: whoever waits for the news gets it first,
+  /// or the program's reply might overtake it.
+  void tell_sender() {
+    if (link_.ring.awaited()) link_.give_back();
+  }
 
   bool reliable() const { return qp_.service == Service::kReliableConnection; }
 
@@ -144,7 +150,7 @@ class Execution {
   Answer send() {
     if (flagged(kFirstPart) && flagged(kLastPart) && !flagged(kInvalidates)) {
       if (header_.bytes != header_.length) return refuse(Answer::kInvalid);
-      return send_whole({payload(0), header_.bytes}, header_.flags);
+      return send_whole({payload(0), header_.bytes}, header_.flags, true);
     }
     if (flagged(kFirstPart)) {
       inbox_->filled = 0;
@@ -173,13 +179,14 @@ class Execution {
     for (std::uint32_t at = 0;;) {
       const auto message = short_send_at(at);
       if (!message) return refuse(Answer::kInvalid);
-      const Answer answer =
-          send_whole({payload(at + sizeof(ShortSend)), message->bytes}, message->flags & kSolicits);
+      const std::uint32_t next = at + short_send_bytes(message->bytes);
+      const Answer answer = send_whole({payload(at + sizeof(ShortSend)), message->bytes},
+                                       message->flags & kSolicits, next >= header_.bytes);
       if (answer != Answer::kDone) {
         record_.executed = executed;
         return answer;
       }
-      at += short_send_bytes(message->bytes);
+      at = next;
       if (at >= header_.bytes) return answer;
       ++executed;
       ++inbox_->expected;  // the caller counts the last
@@ -195,8 +202,8 @@ class Execution {
     return message;
   }
 
-  /// A message that is there as a whole.
-  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags) {
+  /// A message that is there as a whole; `last`: the record has no other behind it.
+  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last) {
     transport::ReceiveOutcome outcome;
     outcome.byte_count = static_cast<std::uint32_t>(message.size());
     outcome.solicited = (flags & kSolicits) != 0;
@@ -210,6 +217,7 @@ class Execution {
     if (inbox_->receive == nullptr && transport::take_single(qp_, &single)) [[likely]] {
       outcome.status = store(single.sge, message);
       if (outcome.status == CompletionStatus::kSuccess) [[likely]] {
+        if (last) tell_sender();
         transport::complete_receive(qp_, single.wr_id, outcome);
         return Answer::kDone;
       }
@@ -220,6 +228,7 @@ class Execution {
       if (receive == nullptr) return no_buffer();
       outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
       const bool good = outcome.status == CompletionStatus::kSuccess;
+      if (good && last) tell_sender();
       transport::complete_receive(
           qp_, receive, good ? outcome : transport::ReceiveOutcome{.status = outcome.status});
       if (good) return Answer::kDone;
@@ -268,6 +277,7 @@ class Execution {
       outcome.has_invalidate = true;
       outcome.invalidated_key = key;
     }
+    tell_sender();
     transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), outcome);
     return Answer::kDone;
   }
@@ -283,6 +293,7 @@ class Execution {
     outcome.has_immediate = true;
     outcome.immediate = header_.immediate;
     outcome.source_qp = Qpn(header_.source);
+    tell_sender();
     transport::complete_receive(qp_, receive, outcome);
     return Answer::kDone;
   }
@@ -368,6 +379,7 @@ class Execution {
   }
 
   QueuePair& qp_;
+  host::Inbound& link_;
   const RecordHeader& header_;
   host::Record& record_;
   NeighbourInbox* inbox_;
@@ -433,7 +445,7 @@ void RecordService::serve(const Taken& taken) {
     return;
   }
   left_ -= kRecordCost + std::int64_t{header.bytes};
-  Execution execution(*qp_, taken, last_.inbox);
+  Execution execution(*qp_, link_, taken, last_.inbox);
   if (last_.inbox == nullptr) {
     if (static_cast<Ask>(header.kind) == Ask::kDatagram) execution.datagram(*last_.gid);
     return;

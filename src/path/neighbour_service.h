@@ -34,7 +34,7 @@ struct LastServed {
 /// often that is for the same.
 class RecordService {
  public:
-  RecordService(QueuePairTable& table, const host::Inbound& link, LastServed& last)
+  RecordService(QueuePairTable& table, host::Inbound& link, LastServed& last)
       : table_(table), link_(link), last_(last) {}
   ~RecordService() { leave(); }
   RecordService(const RecordService&) = delete;
@@ -49,7 +49,7 @@ class RecordService {
   void leave();
 
   QueuePairTable& table_;
-  const host::Inbound& link_;
+  host::Inbound& link_;
   LastServed& last_;
   queue::QueuePair* qp_ = nullptr;  ///< published; its recv_lock is held
   std::int64_t left_ = 0;           ///< bytes that may follow before others get their turn

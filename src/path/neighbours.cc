@@ -58,6 +58,10 @@ void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answe
   }
 }
 
+bool has_awaited(const host::Outbound& link) {
+  return link.awaited.load(std::memory_order_relaxed) != 0 && link.ring.moved();
+}
+
 }  // namespace
 
 Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
@@ -68,13 +72,21 @@ Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable&
       scheduler_(scheduler),
       walk_(std::move(walk)) {}
 
-// Whoever took a message and leaves still tells its sender that it came.
 Neighbours::~Neighbours() {
   const std::lock_guard guard(presence_->receive_lock);
+  pay_debts();
+}
+
+void Neighbours::farewell() {
+  if (!presence_->receive_lock.try_lock()) return;
+  const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
+  pay_debts();
+}
+
+/// Whoever took a message and leaves still tells its sender that it came.
+void Neighbours::pay_debts() {
   for (const auto& link : presence_->inbound()) {
-    if (link->owed == 0) continue;
-    link->ring.give_back();
-    link->ring_doorbell();
+    if (link->owed > 0) link->give_back();
   }
 }
 
@@ -144,11 +156,13 @@ bool Neighbours::serve_rings() {
 }
 
 void Neighbours::serve(host::Inbound& link, LastServed& last) {
+  collect_awaited();
   std::uint32_t lines = 0;
   {
     RecordService service(table_, link, last);
     host::RingConsumer::Taken taken;
-    for (int n = 0; n < kRecordsPerPoll && link.ring.take(&taken); ++n) {
+    for (int n = 0; n < kRecordsPerPoll && link.ring.ready(); ++n) {
+      if ((n > 0 && answers_wait()) || !link.ring.take(&taken)) break;
       lines += taken.header.lines;
       service.serve(taken);
     }
@@ -157,7 +171,7 @@ void Neighbours::serve(host::Inbound& link, LastServed& last) {
   link.idle_rounds = 0;
   hurries_ = hurries_ || link.ring.awaited();
   // Many at once are a stream, whose sender waits for room rather than for a reply.
-  if (link.owed > kMostOwed || (lines >= kManyLines && link.ring.awaited())) give_back(link);
+  if (link.owed > kMostOwed || (lines >= kManyLines && link.ring.awaited())) link.give_back();
 }
 
 // The initiator waits for our next message rather than for the news that we got its own. Those
@@ -174,7 +188,7 @@ bool Neighbours::give_back_all() {
       owes_ = true;
     } else if (link.owed > 0) {
       if (link.ring.awaited() || ++link.idle_rounds >= kIdleRounds) {
-        give_back(link);
+        link.give_back();
         did = true;
       } else {
         owes_ = true;
@@ -192,11 +206,19 @@ bool Neighbours::give_back_all() {
   return did;
 }
 
-void Neighbours::give_back(host::Inbound& link) {
-  link.owed = 0;
-  link.idle_rounds = 0;
-  link.ring.give_back();
-  link.ring_doorbell();
+// The peer gave back what somebody here waits for before it sent what we are about to serve: a
+// request is complete before the reply to it is there, as on a wire.
+void Neighbours::collect_awaited() {
+  for (const auto& link : presence_->outbound()) {
+    if (has_awaited(*link)) collect(*link);
+  }
+}
+
+/// Asked after ready(): of the record that was seen there, the answers that came before it.
+bool Neighbours::answers_wait() const {
+  const auto& links = presence_->outbound();
+  return std::any_of(links.begin(), links.end(),
+                     [](const auto& link) { return has_awaited(*link); });
 }
 
 bool Neighbours::collect_answers() {
@@ -275,7 +297,7 @@ void Neighbours::bury(const std::shared_ptr<host::Outbound>& link) {
     queue::Path* path = qp.path.get();
     if (path == nullptr || !path->crosses_processes()) return;
     auto& neighbour = static_cast<NeighbourPath&>(*path);
-    if (&neighbour.link() == link.get()) neighbour.on_target_dead(qp);
+    if (&neighbour.link() == link.get()) neighbour.mourn(qp);
   });
 }
 

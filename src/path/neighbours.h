@@ -44,6 +44,7 @@ class Neighbours final : public Source {
   bool has_work() override;
   int wait_fd() const override { return presence_->wait_fd(); }
   void serve() override;
+  void farewell() override;
 
  private:
   bool serve_rings();
@@ -51,8 +52,10 @@ class Neighbours final : public Source {
   /// Somebody waits for an answer of ours, or we for one.
   bool in_a_hurry();
   bool give_back_all();
-  static void give_back(host::Inbound& link);
+  void pay_debts();
   bool collect_answers();
+  void collect_awaited();
+  bool answers_wait() const;
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);
 

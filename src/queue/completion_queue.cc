@@ -27,6 +27,7 @@ bool CompletionQueue::make_room() {
 void CompletionQueue::notify(bool solicited) {
   if (armed_ == Armed::kSolicited && !solicited) return;
   armed_ = Armed::kNo;
+  notified_ = tail_.load(std::memory_order_relaxed);
   if (listener_ != nullptr) listener_->on_completion_event(*this);
 }
 
@@ -34,6 +35,22 @@ void CompletionQueue::request_notify(bool solicited_only) {
   const std::lock_guard guard(lock_);
   // An armed "any" is never weakened to "solicited" by a later call.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  const std::uint32_t newest = armed_ == Armed::kSolicited ? last_solicited_ : tail;
+  const auto is_after = [&](std::uint32_t seen) { return tail - seen > tail - newest; };
+  if (is_after(notified_) && is_after(head_.load(std::memory_order_relaxed))) notify(true);
+}
+
+void CompletionQueue::forget(Qpn qpn) {
+  const std::lock_guard guard(lock_);
+  const std::uint32_t head = head_.load(std::memory_order_relaxed);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  std::uint32_t kept = tail;  // from the newest to the oldest, so that the tail stays where it is
+  for (std::uint32_t at = tail; at != head; --at) {
+    const Completion& completion = ring_[(at - 1) & mask_];
+    if (completion.qpn != qpn) ring_[--kept & mask_] = completion;
+  }
+  head_.store(kept, std::memory_order_relaxed);
 }
 
 bool CompletionQueue::resize(std::uint32_t capacity) {

@@ -3,7 +3,8 @@
 // counted, and reported as an asynchronous error (the program sized it too small).
 //
 // Notification: request_notify() arms the queue; the next completion (or the next solicited or
-// failed one) disarms it and tells the channel. Its lock is the innermost of all but the channel's.
+// failed one) since the last event disarms it and tells the channel. Its lock is the innermost of
+// all but the channel's.
 #pragma once
 
 #include <algorithm>
@@ -55,6 +56,7 @@ class CompletionQueue {
     const bool failed = !slot.ok();
     // release pairs with the acquire in empty(): a poller that sees the new tail sees the entry.
     tail_.store(tail + 1, std::memory_order_release);
+    if (solicited || failed) last_solicited_ = tail + 1;
     if (armed_ != Armed::kNo) [[unlikely]] {
       notify(solicited || failed);
     }
@@ -69,6 +71,19 @@ class CompletionQueue {
     return take_locked(out);
   }
 
+  /// The same, with each completion shown where it lies: visit(const Completion&), which must be
+  /// short and must not call back. Gives how many.
+  template <class Visit>
+  std::size_t take_each(std::size_t most, Visit visit) {
+    const std::lock_guard guard(lock_);
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    const std::uint32_t waiting = tail_.load(std::memory_order_relaxed) - head;
+    const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(waiting, most));
+    for (std::uint32_t i = 0; i < n; ++i) visit(ring_[(head + i) & mask_]);
+    head_.store(head + n, std::memory_order_relaxed);
+    return n;
+  }
+
   bool empty() const {
     return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire);
   }
@@ -76,8 +91,11 @@ class CompletionQueue {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_relaxed);
   }
 
-  /// Arms the queue. A completion that came before this call gives no event: poll once more.
+  /// Arms the queue. A completion that waits, and came after the last event, gives its event at
+  /// once: a program that arms too late does not wait for ever.
   void request_notify(bool solicited_only);
+  /// Takes out what waits of that queue pair, whose owner does not want it any more.
+  void forget(Qpn qpn);
   /// Changes the capacity; false if more completions than that are waiting, or without memory.
   bool resize(std::uint32_t capacity);
 
@@ -110,6 +128,8 @@ class CompletionQueue {
   std::uint32_t room_ = 0;  ///< capacity_ once there is a ring
   std::uint32_t mask_ = 0;
   std::atomic<std::uint32_t> head_{0}, tail_{0};
+  std::uint32_t notified_ = 0;        ///< the tail at the last event
+  std::uint32_t last_solicited_ = 0;  ///< the tail behind the newest solicited or failed one
   std::unique_ptr<Completion[]> ring_;
   CompletionListener* listener_;
   const unsigned generation_ = host::fork_generation();  ///< of the process that made it

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/lock.h"
+#include "weft/access.h"
 #include "weft/types.h"
 
 namespace weft::queue {
@@ -31,6 +32,20 @@ struct Budget {
   std::uint32_t requests = 1024;
 };
 
+/// What can be seen of the peer from here, for those who explain a failure to a person. It may be
+/// out of date when it is read.
+struct PeerView {
+  enum class Peer : std::uint8_t { kUnknown, kNobody, kDead, kNotReady, kReady };
+  enum class Key : std::uint8_t { kUnknown, kNone, kStale, kNotLive, kLive };
+  Peer peer = Peer::kUnknown;
+  Key key = Key::kUnknown;
+  // Of a live key.
+  bool same_domain = true;
+  std::uint64_t base = 0, length = 0;
+  Access rights = Access::kNone;
+  Access peer_allows = Access::kNone;  ///< the queue pair's own rights
+};
+
 class Path {
  public:
   virtual ~Path() = default;
@@ -51,6 +66,9 @@ class Path {
   /// reset, destroy): forget what is in progress, give back receive buffers as flushed. The send
   /// queue is about to be emptied. The caller holds both locks of the queue pair.
   virtual void stop(QueuePair& qp) = 0;
+
+  /// Never on the data path. No lock held.
+  virtual PeerView look_at_peer(QueuePair& /*qp*/, RemoteKey /*key*/) { return {}; }
 
   /// True if frames that arrive at a port may be for this path.
   virtual bool takes_frames() const { return false; }

@@ -1,6 +1,7 @@
 #include "verbs/controller.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -490,6 +491,27 @@ std::optional<AsyncEvent> Controller::next_event() {
     eventfd_read(event_fd_, &value);  // a semaphore: one event, one count
   }
   return event;
+}
+
+std::optional<AsyncEvent> Controller::next_event_counted() {
+  if (inherited()) return {};
+  const std::lock_guard guard(event_lock_);
+  if (events_.empty()) return {};
+  const AsyncEvent event = events_.front();
+  events_.pop_front();
+  return event;
+}
+
+void Controller::forget_events(Qpn qpn, std::uint32_t number) {
+  if (inherited()) return;
+  const std::lock_guard guard(event_lock_);
+  std::size_t gone = std::erase_if(
+      events_, [&](const AsyncEvent& event) { return event.qpn == qpn && event.number == number; });
+  for (; gone > 0 && event_fd_ >= 0; --gone) {
+    pollfd counted{event_fd_, POLLIN, 0};  // whoever waits in read() may have taken the count
+    eventfd_t value;
+    if (::poll(&counted, 1, 0) == 1) eventfd_read(event_fd_, &value);
+  }
 }
 
 Result<int> Controller::event_fd() {

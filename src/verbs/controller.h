@@ -128,6 +128,10 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   void on_completion_overrun(std::uint32_t number);
 
   std::optional<AsyncEvent> next_event();
+  /// The same for a caller that has read the fd, and so taken one count.
+  std::optional<AsyncEvent> next_event_counted();
+  /// The object goes: what waits about it goes too. Another number, or another kind, stays.
+  void forget_events(Qpn qpn, std::uint32_t number);
   /// Readable while an event waits; made at the first call.
   Result<int> event_fd();
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <thread>
 
 #include "base/assert.h"
@@ -102,7 +103,16 @@ void Helper::start() {
   sigdelset(&all, SIGBUS);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([this] { run(); }).detach();
+  std::atexit([] { process().farewell(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Helper::farewell() {
+  if (!mutex_.try_lock()) return;  // it is being served, and so are its debts
+  const std::lock_guard guard(mutex_, std::adopt_lock);
+  for (const Client& client : clients_) {
+    if (path::Source* source = client.engine->source()) source->farewell();
+  }
 }
 
 void Helper::wake(Nanoseconds deadline) {

@@ -36,6 +36,7 @@ class Helper {
   void renew_wake_fd();
   void ring() const;
   [[noreturn]] void run();
+  void farewell();
   bool serve(Nanoseconds* deadline, bool* polled);
   void sleep(Nanoseconds deadline, bool polled);
   /// True: something was handed over, or came from another process, before the note was readable.
@@ -47,7 +48,8 @@ class Helper {
   std::atomic<int> wake_fd_{-1};
   std::atomic<bool> started_{false};
   std::atomic<std::uint64_t> naps_{0};  ///< begun and ended ones: odd while it may hold fds
-  host::ProcessPage* page_ = nullptr;   ///< null: other processes do not know us
+  /// Null: other processes do not know us. Set once, while the helper may run.
+  std::atomic<host::ProcessPage*> page_{nullptr};
   /// Until when it sleeps with nobody polling; 0 while it is awake or only dozing. A sleeper is
   /// woken only for something that is due earlier.
   std::atomic<Nanoseconds> asleep_until_{0};

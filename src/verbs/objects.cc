@@ -1,5 +1,6 @@
 #include "verbs/objects.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -26,6 +27,23 @@ std::optional<std::uint32_t> ChannelObject::pop() {
   eventfd_t value;
   eventfd_read(fd, &value);  // a semaphore: one event, one count
   return number;
+}
+
+std::optional<std::uint32_t> ChannelObject::pop_counted() {
+  const std::lock_guard guard(lock);
+  if (events.empty()) return {};
+  const std::uint32_t number = events.front();
+  events.pop_front();
+  return number;
+}
+
+void ChannelObject::forget(std::uint32_t cq_number) {
+  const std::lock_guard guard(lock);
+  for (std::size_t gone = std::erase(events, cq_number); gone > 0; --gone) {
+    pollfd counted{fd, POLLIN, 0};  // whoever waits in read() may have taken the count
+    eventfd_t value;
+    if (::poll(&counted, 1, 0) == 1) eventfd_read(fd, &value);
+  }
 }
 
 CqObject::CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,

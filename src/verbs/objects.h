@@ -23,6 +23,10 @@ struct ChannelObject {
   ~ChannelObject();
   void push(std::uint32_t cq_number);
   std::optional<std::uint32_t> pop();
+  /// The same for a caller that has read the fd, and so taken one count.
+  std::optional<std::uint32_t> pop_counted();
+  /// The completion queue goes: its events with it.
+  void forget(std::uint32_t cq_number);
 
   std::shared_ptr<Controller> controller;
   int fd = -1;

@@ -52,6 +52,27 @@ Result<MemoryRegion> ProtectionDomain::register_range(std::uint64_t address, std
   return MemoryRegion(object_, keys->lkey, keys->rkey, keys->iova, length);
 }
 
+Result<void> ProtectionDomain::reregister(MemoryRegion& region, std::uint64_t address,
+                                          std::uint64_t length, Access access,
+                                          std::optional<std::uint64_t> iova) const {
+  if (auto ok = object_->controller->check_ours(); !ok) return ok;
+  if (region.pd_ == nullptr || region.pd_->controller != object_->controller) {
+    return fail(Errc::kInvalidArgument, "region: it is of another device, or deregistered");
+  }
+  const auto keys =
+      object_->controller->keys().reregister_region(region.lkey_, {.vmm = object_->space,
+                                                                   .pd = object_->id,
+                                                                   .address = address,
+                                                                   .length = length,
+                                                                   .access = access,
+                                                                   .iova = iova});
+  if (!keys) return tl::unexpected(keys.error());
+  region.pd_ = object_;
+  region.address_ = keys->iova;
+  region.length_ = length;
+  return {};
+}
+
 Result<MemoryWindow> ProtectionDomain::allocate_window(WindowType type) const {
   if (auto ok = object_->controller->check_ours(); !ok) return tl::unexpected(ok.error());
   const auto kind =

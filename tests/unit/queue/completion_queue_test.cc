@@ -78,12 +78,37 @@ TEST_F(CompletionQueueTest, gives_one_event_for_the_next_completion_of_any_kind)
   EXPECT_EQ(listener.events, 1);
 }
 
-TEST_F(CompletionQueueTest, gives_no_event_for_what_came_before_the_request) {
+TEST_F(CompletionQueueTest, gives_its_event_at_once_for_what_waits_since_the_last_one) {
   push(1);
   cq.request_notify(false);
-  EXPECT_EQ(listener.events, 0);
-  push(2);
   EXPECT_EQ(listener.events, 1);
+}
+
+TEST_F(CompletionQueueTest, gives_no_second_event_for_what_was_told_or_taken) {
+  cq.request_notify(false);
+  push(1);
+  EXPECT_EQ(listener.events, 1);
+  cq.request_notify(false);  // it still waits, but has been told
+  EXPECT_EQ(listener.events, 1);
+  EXPECT_EQ(poll(), Ids{1});
+  push(2);
+  EXPECT_EQ(listener.events, 2);
+  push(3);
+  EXPECT_EQ(poll(2), (Ids{2, 3}));
+  cq.request_notify(false);  // nothing waits
+  EXPECT_EQ(listener.events, 2);
+}
+
+TEST_F(CompletionQueueTest, gives_no_event_at_once_for_unsolicited_ones_when_told_so) {
+  push(1);
+  cq.request_notify(true);
+  EXPECT_EQ(listener.events, 0);
+  push(2, true);
+  EXPECT_EQ(listener.events, 1);
+  push(3, true);
+  push(4);
+  cq.request_notify(true);
+  EXPECT_EQ(listener.events, 2);
 }
 
 TEST_F(CompletionQueueTest, waits_for_a_solicited_or_failed_one_when_told_so) {

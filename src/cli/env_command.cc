@@ -1,0 +1,117 @@
+#include "cli/env_command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "cli/temporary_folder.h"
+#include "host/system_error.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr const char* kExamples = R"text(
+Examples:
+  eval "$(weft env)"                            from now on, what this shell starts sees weft0
+  eval "$(weft env --device weft0 --device weft1 --log info)"
+  eval "$(weft env --unset)"                    and from now on not any more)text";
+
+constexpr const char* kVariables[] = {"WEFT_TREE",         "WEFT_DEVICES", "WEFT_LINK_LAYER",
+                                      "WEFT_FIRST_UVERBS", "WEFT_LOG",     "WEFT_EXPLAIN",
+                                      "WEFT_PCAP",         "WEFT_FAULTS"};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// In /tmp anybody could have made it before us.
+Result<std::string> folder_of_user() {
+  std::string path = fmt::format("{}/weft-{}", runtime_folder(), geteuid());
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return host::system_error(path, errno);
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return host::system_error(path, errno);
+  if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
+    return fail(Errc::kNotPermitted,
+                fmt::format("{} is not a directory of yours alone (mode 0700): remove it", path));
+  }
+  return path;
+}
+
+/// Programs may be reading the tree of the same name: it is replaced in one step.
+Result<std::string> standing_tree(const Preload& preload) {
+  auto folder = folder_of_user();
+  if (!folder) return folder;
+  std::string all;
+  for (const files::ShownDevice& device : preload.devices) {
+    all += fmt::format("{}/{:x}/{}/{},", device.name, device.guid, device.lid.value, device.uverbs);
+  }
+  std::string path = fmt::format("{}/tree-{:016x}", *folder, std::hash<std::string>{}(all));
+  std::string fresh = *folder + "/new-XXXXXX";
+  if (mkdtemp(fresh.data()) == nullptr) return host::system_error(fresh, errno);
+  auto written = write_tree_for(preload, fresh);
+  if (written) {
+    const bool first = rename(fresh.c_str(), path.c_str()) == 0;
+    if (!first) renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE);
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(fresh, ignored);
+  if (!written) return tl::unexpected(std::move(written.error()));
+  if (access(path.c_str(), F_OK) != 0) return host::system_error(path, errno);
+  return path;
+}
+
+int refuse(std::string_view message) {
+  fmt::print(stderr, "weft env: {}\n", message);
+  return 2;
+}
+
+int unset(const std::string& library) {
+  const std::string rest = preload_list_without(library, variable("LD_PRELOAD"));
+  if (rest.empty()) {
+    fmt::print("unset LD_PRELOAD\n");
+  } else {
+    fmt::print("export LD_PRELOAD={}\n", shell_word(rest));
+  }
+  for (const char* name : kVariables) fmt::print("unset {}\n", name);
+  return 0;
+}
+
+}  // namespace
+
+std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+CLI::App* add_env_command(CLI::App& app, EnvOptions& options) {
+  CLI::App* env = app.add_subcommand(
+      "env", "Prints what makes a shell's programs see weft's devices, for eval");
+  env->footer(kExamples);
+  add_preload_options(*env, options.preload);
+  env->add_flag("--unset", options.unset, "print what takes it back");
+  return env;
+}
+
+int run_env_command(const EnvOptions& options) {
+  auto preload = prepare_preload(options.preload);
+  if (!preload) return refuse(preload.error().message);
+  if (options.unset) return unset(preload->library);
+  const auto tree = standing_tree(*preload);
+  if (!tree) return refuse(tree.error().message);
+  preload->variables.emplace_back("WEFT_TREE", *tree);
+  for (const auto& [name, value] : preload->variables) {
+    fmt::print("export {}={}\n", name, shell_word(value));
+  }
+  return 0;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,186 @@
+#include "cli/preload.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "files/tree.h"
+#include "network/address.h"
+#include "port/fault_spec.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr const char* kLibrary = "libweft-rdma.so";
+#if defined(__x86_64__)
+constexpr const char* kFolders[] = {"../lib", "../lib/x86_64-linux-gnu", "../lib64", "."};
+#else
+constexpr const char* kFolders[] = {"../lib", "../lib/aarch64-linux-gnu", "../lib64", "."};
+#endif
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string absolute(const std::string& path) {
+  if (path.empty() || path[0] == '/') return path;
+  char folder[PATH_MAX];
+  return getcwd(folder, sizeof folder) == nullptr ? path : fmt::format("{}/{}", folder, path);
+}
+
+Result<std::string> find_library() {
+  if (const std::string given = variable("WEFT_PRELOAD"); !given.empty()) {
+    if (access(given.c_str(), R_OK) == 0) return absolute(given);
+    return fail(Errc::kNotFound, fmt::format("WEFT_PRELOAD={}: {}", given, std::strerror(errno)));
+  }
+  char self[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self);
+  if (length <= 0) return fail(Errc::kSystem, "/proc is not there: set WEFT_PRELOAD");
+  const std::string_view whole(self, static_cast<std::size_t>(length));
+  const std::string_view folder = whole.substr(0, whole.rfind('/'));
+  for (const char* candidate : kFolders) {
+    char resolved[PATH_MAX];
+    const std::string path = fmt::format("{}/{}/{}", folder, candidate, kLibrary);
+    if (realpath(path.c_str(), resolved) != nullptr) return std::string(resolved);
+  }
+  return fail(
+      Errc::kNotFound,
+      fmt::format("{} is not where {} belongs: set WEFT_PRELOAD to its path", kLibrary, whole));
+}
+
+bool is_of_this_machine(const Gid& address) {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  if (address.is_ipv4()) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    std::memcpy(&in.sin_addr, address.raw.data() + 12, 4);
+    std::memcpy(&storage, &in, size = sizeof in);
+  } else {
+    sockaddr_in6 in6{};
+    in6.sin6_family = AF_INET6;
+    std::memcpy(&in6.sin6_addr, address.raw.data(), address.raw.size());
+    std::memcpy(&storage, &in6, size = sizeof in6);
+  }
+  const int fd = socket(storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return true;  // Not for us to say.
+  sockaddr* const generic = reinterpret_cast<sockaddr*>(&storage);
+  const bool refused = bind(fd, generic, size) != 0 && errno == EADDRNOTAVAIL;
+  close(fd);
+  return !refused;
+}
+
+template <class Each>
+void for_each_entry(std::string_view list, Each each) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find_first_of(": "), list.size());
+    if (end > 0) each(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+files::Machine true_machine() {
+  // Inside another `weft run` the usual paths would show its devices as the machine's.
+  return {variable("WEFT_TREE").empty() ? "/" : "/proc/self/root/"};
+}
+
+}  // namespace
+
+void add_preload_options(CLI::App& command, PreloadOptions& options) {
+  command
+      .add_option(
+          "--device", options.devices,
+          "a device to show, and its address; may be given several times (weft0 at 127.0.0.1)")
+      ->type_name("NAME[=ADDRESS]")
+      ->allow_extra_args(false);
+  command.add_option("--link-layer", options.link_layer, "what the ports seem to be (roce)")
+      ->check(CLI::IsMember({"roce", "ib"}));
+  command.add_option("--log", options.log, "how much weft says on standard error (warn)")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  command.add_flag("--explain", options.explain,
+                   "a paragraph for each work request that fails: what, why, and the likely cause");
+  command
+      .add_option("--pcap", options.pcap,
+                  "record all frames, for Wireshark; %p becomes the process id")
+      ->type_name("FILE");
+  command.add_option("--faults", options.faults, "disturb the frames, for example drop=0.01")
+      ->type_name("SPEC");
+}
+
+Result<Preload> prepare_preload(const PreloadOptions& options) {
+  Preload preload;
+  auto library = find_library();
+  if (!library) return tl::unexpected(std::move(library.error()));
+  if (library->find_first_of(": ") != std::string::npos) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("{}: LD_PRELOAD allows neither spaces nor colons in a path", *library));
+  }
+  preload.library = std::move(*library);
+
+  std::string devices = variable("WEFT_DEVICES");
+  if (!options.devices.empty()) devices = fmt::format("{}", fmt::join(options.devices, ","));
+  std::string link_layer =
+      options.link_layer.empty() ? variable("WEFT_LINK_LAYER") : options.link_layer;
+  if (link_layer.empty()) link_layer = "roce";
+  const auto layer = files::parse_link_layer(link_layer);
+  if (!layer) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("WEFT_LINK_LAYER={}: it may be roce or ib", link_layer));
+  }
+  auto parsed = files::parse_devices(devices, *layer);
+  if (!parsed) return tl::unexpected(std::move(parsed.error()));
+  preload.devices = std::move(*parsed);
+  const std::uint32_t first_uverbs = files::first_free_uverbs(true_machine());
+  for (files::ShownDevice& device : preload.devices) {
+    device.uverbs += first_uverbs;
+    if (!is_of_this_machine(device.address)) {
+      return fail(Errc::kNotFound, fmt::format("device {}: this machine has no address {}",
+                                               device.name, network::to_string(device.address)));
+    }
+  }
+  if (!options.faults.empty()) {
+    if (const auto faults = port::parse_faults(options.faults); !faults) {
+      return fail(Errc::kInvalidArgument,
+                  fmt::format("--faults {}: {}", options.faults, faults.error().message));
+    }
+  }
+
+  auto set = [&](const char* name, std::string value) {
+    preload.variables.emplace_back(name, std::move(value));
+  };
+  set("LD_PRELOAD", preload_list(preload.library, variable("LD_PRELOAD")));
+  set("WEFT_DEVICES", devices.empty() ? "weft0" : devices);
+  set("WEFT_LINK_LAYER", link_layer);
+  set("WEFT_FIRST_UVERBS", std::to_string(first_uverbs));
+  if (!options.log.empty()) set("WEFT_LOG", options.log);
+  if (options.explain) set("WEFT_EXPLAIN", "1");
+  if (!options.pcap.empty()) set("WEFT_PCAP", absolute(options.pcap));
+  if (!options.faults.empty()) set("WEFT_FAULTS", options.faults);
+  return preload;
+}
+
+std::string preload_list_without(const std::string& library, std::string_view before) {
+  std::string list;
+  for_each_entry(before, [&](std::string_view entry) {
+    if (entry != library) list += fmt::format("{}{}", list.empty() ? "" : ":", entry);
+  });
+  return list;
+}
+
+std::string preload_list(const std::string& library, std::string_view before) {
+  const std::string others = preload_list_without(library, before);
+  return others.empty() ? library : fmt::format("{}:{}", library, others);
+}
+
+Result<void> write_tree_for(const Preload& preload, const std::string& root) {
+  return files::write_tree(root, preload.devices, true_machine());
+}
+
+}  // namespace weft::cli

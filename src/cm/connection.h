@@ -1,0 +1,110 @@
+// One end of a connection as the communication manager sees it, from the request to the end of its
+// timewait. Sans-IO: messages and times come in, messages and events go out; no clock, socket,
+// thread or lock inside. Owned by whoever owns the program's identifier; one thread at a time.
+//
+//   active:   idle -request()-> request sent -REP-> reply received -confirm()-> established
+//   passive:  idle -REQ-> request received -accept()-> reply sent -RTU-> established
+//   both:     established -disconnect()-> disconnect sent -DREP, DREQ-> timewait -time-> ended
+//             established -DREQ-> disconnect received -disconnect()-> timewait
+//   a reject, no answer, or the peer's death leads from anywhere before established to ended
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "cm/message.h"
+#include "cm/outcome.h"
+#include "cm/resender.h"
+#include "weft/types.h"
+
+namespace weft::cm {
+
+class Connection {
+ public:
+  enum class Phase : std::uint8_t {
+    kIdle,
+    kRequestSent,
+    kRequestReceived,
+    kReplySent,
+    kReplyReceived,
+    kEstablished,
+    kDisconnectSent,
+    kDisconnectReceived,
+    kTimewait,
+    kEnded,
+  };
+
+  /// What both ends agreed on so far, from this end's point of view.
+  struct Terms {
+    Qpn remote_qpn;
+    Psn local_psn, remote_psn;
+    std::uint8_t responder_resources = 0, initiator_depth = 0;
+    std::uint8_t retry_count = 0, rnr_retry_count = 0;
+    bool srq = false, flow_control = false;  ///< of the peer
+    VendorOptions vendor;                    ///< of the peer
+    Transport transport = Transport::kReliable;
+    std::uint8_t mtu_code = 0;
+  };
+
+  /// `local` is not in use on this host's side of the peer.
+  Connection(CommId local, const Timing& timing);
+
+  // What the program asks for. False: not in this phase; then nothing happened.
+
+  /// REQ; its `local` is filled in.
+  bool request(Request terms, Nanoseconds now, Outcome& out);
+  /// REP; its ids are filled in.
+  bool accept(Reply terms, Nanoseconds now, Outcome& out);
+  /// RTU.
+  bool confirm(Outcome& out);
+  /// REJ; private data up to 148 bytes.
+  bool reject(RejectReason reason, std::span<const std::byte> private_data, Outcome& out);
+  /// Data arrived before the RTU.
+  bool on_data(Outcome& out);
+  /// DREQ, or DREP if the peer was first.
+  bool disconnect(Nanoseconds now, Outcome& out);
+  /// Whatever makes the peer stop waiting; nothing comes after it.
+  void close(Outcome& out);
+
+  // What happens. A message must be for this connection; one that does not fit is dropped.
+
+  void on_message(const Message& message, Nanoseconds now, Outcome& out);
+  void on_peer_gone(Nanoseconds now, Outcome& out);
+  void on_timer(Nanoseconds now, Outcome& out);
+  /// When on_timer() is to be called; kNever: not now.
+  Nanoseconds deadline() const;
+
+  Phase phase() const { return phase_; }
+  CommId local() const { return local_; }
+  /// 0 until the peer answered.
+  CommId remote() const { return remote_; }
+  const Terms& terms() const { return terms_; }
+
+ private:
+  void on_body(const Request& request, Nanoseconds now, Outcome& out);
+  void on_body(const Acknowledgement& acknowledgement, Nanoseconds now, Outcome& out);
+  void on_body(const Reject& reject, Nanoseconds now, Outcome& out);
+  void on_body(const Reply& reply, Nanoseconds now, Outcome& out);
+  void on_body(const ReadyToUse& ready, Nanoseconds now, Outcome& out);
+  void on_body(const DisconnectRequest& request, Nanoseconds now, Outcome& out);
+  void on_body(const DisconnectReply& reply, Nanoseconds now, Outcome& out);
+  void on_body(const ServiceRequest&, Nanoseconds, Outcome&) {}
+  void on_body(const ServiceReply&, Nanoseconds, Outcome&) {}
+
+  template <class Body>
+  void send(Body body, Outcome& out) const;
+  void send_patience(About about, Outcome& out) const;
+  void send_disconnect_reply(Outcome& out) const;
+  void enter_timewait(Nanoseconds now);
+  void end();
+
+  CommId local_, remote_;
+  Timing timing_;
+  Resender resender_;
+  Phase phase_ = Phase::kIdle;
+  TransactionId transaction_;
+  Terms terms_;
+  Nanoseconds timewait_end_ns_ = kNever;
+};
+
+}  // namespace weft::cm

@@ -1,0 +1,285 @@
+#include "cm/host_exchange.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "host/fork.h"
+#include "host/system_error.h"
+#include "network/address.h"
+#include "obs/log.h"
+
+namespace weft::cm {
+namespace {
+
+// What epoll gives back: which kind of thing, and its number.
+constexpr std::uint64_t kBellTag = 0, kBindingTag = std::uint64_t{1} << 32,
+                        kLinkTag = std::uint64_t{2} << 32;
+constexpr int kMostReady = 64;
+constexpr std::size_t kMostWaiting = 16'384;
+constexpr int kMostAtOnce = 64;  // of one link or port, so that no peer keeps the others waiting
+
+std::string name_of(PortSpace space, Port port, std::string_view address) {
+  return fmt::format("weft/cm/{:x}/{}/{}", space.value, port.value, address);
+}
+constexpr std::string_view kAnyIpv4 = "*4", kAnyIpv6 = "*6";
+
+std::vector<std::string> names_of(const Place& place) {
+  const auto name = [&](std::string_view text) { return name_of(place.space, place.port, text); };
+  switch (place.kind) {
+    case Place::Kind::kAddress:
+      return {name(network::to_string(place.address))};
+    case Place::Kind::kAnyIpv4:
+      return {name(kAnyIpv4)};
+    case Place::Kind::kAnyIpv6:
+      return {name(kAnyIpv6)};
+    case Place::Kind::kAnywhere:
+      return {name(kAnyIpv6), name(kAnyIpv4)};
+  }
+  return {};
+}
+
+/// The names that must be free beside the place's own.
+std::vector<std::string> names_against(const Place& place, const std::vector<Gid>& neighbours) {
+  std::vector<std::string> names;
+  if (place.kind == Place::Kind::kAddress) {
+    names.push_back(
+        name_of(place.space, place.port, place.address.is_ipv4() ? kAnyIpv4 : kAnyIpv6));
+    return names;
+  }
+  for (const Gid& each : neighbours) {
+    const bool covered =
+        each.is_ipv4() ? place.kind != Place::Kind::kAnyIpv6 : place.kind != Place::Kind::kAnyIpv4;
+    if (covered) names.push_back(name_of(place.space, place.port, network::to_string(each)));
+  }
+  return names;
+}
+
+/// The same user's, or one that is as good as.
+bool is_trusted(const host::LocalSocket& socket) {
+  const auto peer = socket.peer();
+  return peer && peer->uid == geteuid();
+}
+
+}  // namespace
+
+Result<HostExchange> HostExchange::create() {
+  const host::ForkHold hold;
+  host::Fd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return host::system_error("connection manager: epoll", errno);
+  host::Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) return host::system_error("connection manager: eventfd", errno);
+  HostExchange exchange(std::move(epoll), std::move(bell));
+  if (!exchange.watch(exchange.bell_.get(), kBellTag)) {
+    return host::system_error("connection manager: epoll", errno);
+  }
+  return exchange;
+}
+
+bool HostExchange::watch(int fd, std::uint64_t tag) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = tag;
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void HostExchange::forget(int fd) const {
+  // Not left to close(): a child between fork and its own close would keep the entry alive.
+  if (fd >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+Result<host::LocalSocket> HostExchange::listen(const std::string& name, std::uint64_t tag) {
+  auto socket = host::LocalSocket::listen(name);
+  if (socket && !watch(socket->fd(), tag)) {
+    return host::system_error("connection manager: watching a port", errno);
+  }
+  return socket;
+}
+
+Result<BindingId> HostExchange::bind(const Place& place, const std::vector<Gid>& neighbours) {
+  const BindingId id(++last_id_);
+  Binding binding;
+  const auto undo = [&] {
+    for (const auto& socket : binding.sockets) forget(socket.fd());
+  };
+  for (const std::string& name : names_of(place)) {
+    auto socket = listen(name, kBindingTag | id.value);
+    if (!socket) {
+      undo();
+      return tl::unexpected(std::move(socket.error()));
+    }
+    binding.sockets.push_back(std::move(*socket));
+  }
+  // After taking the own names: of two who do this at once, at least one sees the other.
+  for (const std::string& name : names_against(place, neighbours)) {
+    const auto other = host::LocalSocket::connect(name);
+    if (!other && other.error().code != Errc::kBusy) continue;
+    undo();
+    return fail(Errc::kBusy, "port " + std::to_string(place.port.value) + " is taken: " + name);
+  }
+  bindings_.emplace(id, std::move(binding));
+  return id;
+}
+
+void HostExchange::unbind(BindingId binding) {
+  const auto found = bindings_.find(binding);
+  if (found == bindings_.end()) return;
+  for (const auto& socket : found->second.sockets) forget(socket.fd());
+  bindings_.erase(found);
+}
+
+Result<HostExchange::Route> HostExchange::reach(PortSpace space, Port port, const Gid& address,
+                                                bool fresh) {
+  Error last{Errc::kNotFound, ""};
+  const std::array names{name_of(space, port, network::to_string(address)),
+                         name_of(space, port, address.is_ipv4() ? kAnyIpv4 : kAnyIpv6)};
+  for (const std::string& name : names) {
+    if (const auto found = by_name_.find(name); !fresh && found != by_name_.end()) {
+      ++links_.at(found->second).users;
+      return Route{found->second, false};
+    }
+    auto link = open(name);
+    if (link) {
+      links_.at(*link).users = 1;
+      return Route{*link, true};
+    }
+    last = std::move(link.error());
+    if (last.code != Errc::kNotFound) break;
+  }
+  return tl::unexpected(std::move(last));
+}
+
+Result<LinkId> HostExchange::open(const std::string& name) {
+  auto socket = host::LocalSocket::connect(name);
+  if (!socket) return tl::unexpected(std::move(socket.error()));
+  if (!is_trusted(*socket)) {
+    obs::log().warn("connection manager: {} belongs to another user", name);
+    return fail(Errc::kNotFound, name + " belongs to another user");
+  }
+  const LinkId id = add_link(std::move(*socket), name);
+  if (id.value == 0) return host::system_error("connection manager: watching a link", errno);
+  by_name_[name] = id;
+  return id;
+}
+
+LinkId HostExchange::add_link(host::LocalSocket socket, std::string name) {
+  const LinkId id(++last_id_);
+  if (!watch(socket.fd(), kLinkTag | id.value)) return {};
+  links_.emplace(id, Link{std::move(socket), std::move(name), 0});
+  return id;
+}
+
+void HostExchange::release(LinkId link) {
+  const auto found = links_.find(link);
+  // The other side's links end when the other side ends them.
+  if (found == links_.end() || found->second.name.empty()) return;
+  if (--found->second.users == 0) drop_link(link);
+}
+
+void HostExchange::drop_link(LinkId link) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  forget(found->second.socket.fd());
+  const auto named = by_name_.find(found->second.name);
+  if (named != by_name_.end() && named->second == link) by_name_.erase(named);
+  links_.erase(found);
+}
+
+void HostExchange::send(LinkId link, const Packet& packet) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  auto& waiting = found->second.waiting;
+  if (waiting.size() >= kMostWaiting) return;
+  const auto bytes = emit_packet(packet);
+  if (waiting.empty()) {
+    const auto sent = found->second.socket.send(bytes, {});
+    if (sent || sent.error().code != Errc::kBusy) return;
+    watch_output(found->second, link, true);
+  }
+  waiting.push_back(bytes);
+}
+
+void HostExchange::send_waiting(LinkId link) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  auto& waiting = found->second.waiting;
+  while (!waiting.empty()) {
+    const auto sent = found->second.socket.send(waiting.front(), {});
+    if (!sent && sent.error().code == Errc::kBusy) return;
+    waiting.pop_front();
+  }
+  watch_output(found->second, link, false);
+}
+
+void HostExchange::watch_output(const Link& link, LinkId id, bool on) const {
+  epoll_event event{};
+  event.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.u64 = kLinkTag | id.value;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, link.socket.fd(), &event);
+}
+
+std::vector<HostExchange::Arrival> HostExchange::collect() {
+  std::vector<Arrival> arrivals;
+  overloaded_ = false;
+  std::array<epoll_event, kMostReady> ready;
+  const int count = epoll_wait(epoll_.get(), ready.data(), kMostReady, 0);
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t tag = ready[static_cast<std::size_t>(i)].data.u64;
+    const auto number = static_cast<std::uint32_t>(tag);
+    if (tag == kBellTag) {
+      std::uint64_t rings = 0;
+      [[maybe_unused]] const ssize_t n = read(bell_.get(), &rings, sizeof rings);
+    } else if ((tag & kLinkTag) != 0) {
+      if ((ready[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) send_waiting(LinkId(number));
+      receive_all(LinkId(number), arrivals);
+    } else {
+      accept_all(BindingId(number));
+    }
+  }
+  return arrivals;
+}
+
+void HostExchange::accept_all(BindingId binding) {
+  const auto found = bindings_.find(binding);
+  if (found == bindings_.end()) return;
+  for (const auto& socket : found->second.sockets) {
+    for (int i = 0; i < kMostAtOnce; ++i) {
+      auto peer = socket.accept();
+      if (!peer) {
+        if (peer.error().code == Errc::kTimedOut) break;
+        obs::log().debug("connection manager: {}", peer.error().message);
+        overloaded_ = true;
+        return;
+      }
+      if (is_trusted(*peer)) add_link(std::move(*peer), "");
+    }
+  }
+}
+
+void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) return;
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    auto message = found->second.socket.receive(kPacketBytes, 0);
+    if (!message) {
+      if (message.error().code == Errc::kTimedOut) return;
+      if (message.error().code == Errc::kInvalidArgument) continue;
+      drop_link(link);
+      arrivals.push_back({link, {}});
+      return;
+    }
+    if (auto packet = parse_packet(message->bytes)) arrivals.push_back({link, std::move(packet)});
+  }
+}
+
+void HostExchange::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(bell_.get(), &one, sizeof one);
+}
+
+}  // namespace weft::cm

@@ -1,0 +1,42 @@
+// The tables of functions that a context carries: inline functions of verbs.h go through them.
+#include "shim/completion.h"
+#include "shim/memory.h"
+#include "shim/objects.h"
+#include "shim/post.h"
+#include "shim/query.h"
+#include "shim/queue_pair.h"
+#include "shim/srq.h"
+
+namespace weft::shim {
+
+void set_operations(Context& context) {
+  verbs_context& abi = context.abi;
+  abi.sz = sizeof abi;
+  abi.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  // What is null here is not offered: verbs.h then answers EOPNOTSUPP by itself.
+  abi.query_port = query_port;
+  abi.advise_mr = advise_mr;
+  abi.alloc_dm = alloc_dm;
+  abi.free_dm = free_dm;
+  abi.reg_dm_mr = reg_dm_mr;
+  abi.query_rt_values = query_rt_values;
+  abi.alloc_parent_domain = alloc_parent_domain;
+  abi.alloc_td = alloc_td;
+  abi.dealloc_td = dealloc_td;
+  abi.create_cq_ex = create_cq_ex;
+  abi.query_device_ex = query_device_ex;
+  abi.create_qp_ex = create_qp_ex;
+  abi.get_srq_num = get_srq_num;
+  abi.create_srq_ex = create_srq_ex;
+  ibv_context_ops& ops = abi.context.ops;
+  ops.alloc_mw = alloc_mw;
+  ops.bind_mw = bind_mw;
+  ops.dealloc_mw = dealloc_mw;
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.post_srq_recv = post_srq_recv;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+}
+
+}  // namespace weft::shim

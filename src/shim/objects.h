@@ -1,0 +1,252 @@
+// What the program holds pointers to: libibverbs' structures, each followed by what weft needs
+// beside it. The structure always comes first, so that a cast leads from one to the other; of()
+// is that cast. An object is ours when its context's device is one of ours, which is a comparison
+// of addresses. Made by a create call of the program, freed by its destroy call.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "files/device_list.h"
+#include "shim/explain.h"
+#include "verbs/inside.h"
+#include "weft/verbs.h"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+namespace weft::shim {
+
+inline constexpr std::uint8_t kPort = 1;
+/// Newer headers have larger structures and no way to tell: what lies behind ours is zero.
+inline constexpr std::size_t kRoomToGrow = 256;
+
+// ---- devices and contexts -------------------------------------------------------------------
+
+struct Device {
+  ibv_device shown;
+  std::array<std::byte, kRoomToGrow> room{};
+  const files::ShownDevice* weft = nullptr;
+
+  static Device& of(ibv_device* device) { return *reinterpret_cast<Device*>(device); }
+};
+
+/// All of them, at addresses that never change.
+std::vector<Device>& devices();
+bool is_ours(const ibv_device* device);
+
+struct Cq;
+struct Qp;
+struct Srq;
+
+/// Which object an event's number belongs to.
+template <class Object>
+class Numbered {
+ public:
+  void add(std::uint32_t number, Object* object) {
+    const std::lock_guard guard(mutex_);
+    objects_[number] = object;
+  }
+  void remove(std::uint32_t number) {
+    const std::lock_guard guard(mutex_);
+    objects_.erase(number);
+  }
+  /// visit(object) runs while the object cannot go; false: there is none of that number.
+  template <class Visit>
+  bool with(std::uint32_t number, Visit visit) {
+    const std::lock_guard guard(mutex_);
+    const auto at = objects_.find(number);
+    if (at == objects_.end()) return false;
+    visit(*at->second);
+    return true;
+  }
+  bool empty() {
+    const std::lock_guard guard(mutex_);
+    return objects_.empty();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::uint32_t, Object*> objects_;
+};
+
+struct Context {
+  explicit Context(verbs::Device opened) : device(std::move(opened)) {}
+
+  verbs_context abi{};  ///< ends with the ibv_context that the program knows
+  verbs::Device device;
+  Numbered<Cq> cqs;
+  Numbered<Qp> qps;
+  Numbered<Srq> srqs;
+
+  static Context& of(ibv_context* context) {
+    return *reinterpret_cast<Context*>(reinterpret_cast<std::byte*>(context) -
+                                       offsetof(verbs_context, context));
+  }
+  verbs::Controller& controller() { return *device.controller(); }
+  const files::ShownDevice& weft() { return *Device::of(abi.context.device).weft; }
+};
+
+inline bool is_ours(const ibv_context* context) { return is_ours(context->device); }
+template <class Object>
+bool is_ours(const Object* object) {
+  return is_ours(object->context);
+}
+
+// ---- memory -----------------------------------------------------------------------------------
+
+struct Pd {
+  ibv_pd shown{};
+  verbs::ProtectionDomain pd;
+  Pd* original = nullptr;  ///< of a parent domain: the one that it stands for
+  std::atomic<int> users{0};
+
+  explicit Pd(verbs::ProtectionDomain domain) : pd(std::move(domain)) {}
+  static Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
+};
+
+inline constexpr std::size_t kDeviceMemoryBytes = 1 << 20;
+
+/// "Memory of the device", which here is memory like any other.
+struct Dm {
+  ibv_dm shown{};
+  std::byte* bytes = nullptr;
+  std::size_t length = 0;
+  std::size_t mapped = 0;
+  std::atomic<int> users{0};
+
+  bool covers(std::uint64_t offset, std::size_t n) const {
+    return offset <= length && n <= length - offset;
+  }
+  /// Real devices copy words, and programs are tested against that.
+  static bool is_aligned(std::uint64_t offset, std::size_t n) { return (offset | n) % 4 == 0; }
+  static Dm& of(ibv_dm* dm) { return *reinterpret_cast<Dm*>(dm); }
+};
+
+struct Mr {
+  ibv_mr shown{};
+  Dm* dm = nullptr;
+  std::optional<verbs::MemoryRegion> region;
+  Access access = Access::kNone;
+
+  static Mr& of(ibv_mr* mr) { return *reinterpret_cast<Mr*>(mr); }
+};
+
+struct Mw {
+  ibv_mw shown{};
+  std::optional<verbs::MemoryWindow> window;
+
+  static Mw& of(ibv_mw* mw) { return *reinterpret_cast<Mw*>(mw); }
+};
+
+// ---- completions ------------------------------------------------------------------------------
+
+struct Channel {
+  ibv_comp_channel shown{};
+  verbs::CompletionChannel channel;
+  std::atomic<int> users{0};
+
+  explicit Channel(verbs::CompletionChannel made) : channel(std::move(made)) {}
+  static Channel& of(ibv_comp_channel* channel) { return *reinterpret_cast<Channel*>(channel); }
+};
+
+struct Cq {
+  ibv_cq_ex shown{};
+  std::array<std::byte, kRoomToGrow> room{};
+  verbs::CompletionQueue cq;
+  std::atomic<int> users{0};
+  std::uint32_t events_given = 0;  ///< completion events; under shown.mutex
+  std::uint32_t errors_given = 0;  ///< asynchronous ones
+  Completion current{};            ///< of start_poll and next_poll
+  /// What the service level of a datagram says on RoCE: which header stands before the payload.
+  std::uint8_t datagram_sl = 0;
+  bool stamps = false;  ///< somebody wants to know when
+  std::uint64_t polled_at_ns = 0;
+
+  explicit Cq(verbs::CompletionQueue made) : cq(std::move(made)) {}
+  static Cq& of(ibv_cq* cq) { return *reinterpret_cast<Cq*>(cq); }
+  static Cq& of(ibv_cq_ex* cq) { return *reinterpret_cast<Cq*>(cq); }
+  ibv_cq* plain() { return reinterpret_cast<ibv_cq*>(&shown); }
+};
+
+// ---- queue pairs ------------------------------------------------------------------------------
+
+struct Srq {
+  ibv_srq shown{};
+  verbs::SharedReceiveQueue srq;
+  ibv_srq_attr limits{};
+  std::atomic<int> users{0};
+  std::uint32_t errors_given = 0;
+
+  explicit Srq(verbs::SharedReceiveQueue made) : srq(std::move(made)) {}
+  static Srq& of(ibv_srq* srq) { return *reinterpret_cast<Srq*>(srq); }
+};
+
+/// The batch that wr_start opens and wr_complete posts.
+struct Batch {
+  std::vector<SendRequest> requests;
+  std::vector<Sge> sges;                ///< of all requests; their spans are set at the end
+  std::vector<std::size_t> sge_counts;  ///< of each request
+  std::vector<std::byte> inline_bytes;  ///< copies, until the post has copied them again
+  int error = 0;
+};
+
+struct Qp {
+  ibv_qp_ex shown{};
+  std::array<std::byte, kRoomToGrow> room{};
+  verbs::QueuePair qp;
+  ibv_qp_cap cap{};
+  bool signal_all = false;
+  bool extended = false;  ///< made with send_ops_flags: ibv_qp_to_qp_ex gives it
+  std::uint32_t errors_given = 0;
+  ibv_ah_attr address{};
+  Notebook notebook;       ///< empty unless explaining()
+  std::mutex batch_mutex;  ///< from wr_start to wr_complete
+  Batch batch;
+
+  explicit Qp(verbs::QueuePair made) : qp(std::move(made)) {}
+  static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
+  static Qp& of(ibv_qp_ex* qp) { return *reinterpret_cast<Qp*>(qp); }
+  ibv_qp* plain() { return &shown.qp_base; }
+};
+
+struct Ah {
+  ibv_ah shown{};
+  AddressVector vector;
+
+  static Ah& of(ibv_ah* ah) { return *reinterpret_cast<Ah*>(ah); }
+};
+
+// libibverbs' elements of gather lists are weft's: lists are passed through as they are.
+static_assert(sizeof(Sge) == sizeof(ibv_sge) &&
+              offsetof(Sge, length) == offsetof(ibv_sge, length) &&
+              offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
+inline std::span<const Sge> sges_of(const ibv_sge* list, int count) {
+  return {reinterpret_cast<const Sge*>(list), static_cast<std::size_t>(count > 0 ? count : 0)};
+}
+
+inline Gid gid_of(const ibv_gid& gid) {
+  Gid result;
+  std::copy(std::begin(gid.raw), std::end(gid.raw), result.raw.begin());
+  return result;
+}
+inline ibv_gid gid_of(const Gid& gid) {
+  ibv_gid result;
+  std::copy(gid.raw.begin(), gid.raw.end(), std::begin(result.raw));
+  return result;
+}
+
+/// Fills the operations of a new context.
+void set_operations(Context& context);
+
+}  // namespace weft::shim

@@ -1,0 +1,315 @@
+#include "shim/queue_pair.h"
+
+#include <new>
+
+#include "shim/address.h"
+#include "shim/errors.h"
+#include "shim/qp_ex.h"
+#include "shim/real.h"
+
+namespace weft::shim {
+namespace {
+
+/// Bits of ibv_qp_attr_mask that say what the call is about, and none of the settings.
+constexpr int kNoSetting = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY;
+/// Settings of what weft does not have.
+constexpr int kUnknown = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
+
+std::optional<Service> service_of(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return Service::kReliableConnection;
+    case IBV_QPT_UC:
+      return Service::kUnreliableConnection;
+    case IBV_QPT_UD:
+      return Service::kUnreliableDatagram;
+    default:
+      return {};
+  }
+}
+
+ibv_qp_state state_of(QpState state) {
+  switch (state) {
+    case QpState::kReset:
+      return IBV_QPS_RESET;
+    case QpState::kInit:
+      return IBV_QPS_INIT;
+    case QpState::kReadyToReceive:
+      return IBV_QPS_RTR;
+    case QpState::kReadyToSend:
+      return IBV_QPS_RTS;
+    case QpState::kSendQueueDrained:
+      return IBV_QPS_SQD;
+    case QpState::kSendQueueError:
+      return IBV_QPS_SQE;
+    case QpState::kError:
+      return IBV_QPS_ERR;
+  }
+  return IBV_QPS_UNKNOWN;
+}
+
+std::optional<QpState> state_of(ibv_qp_state state) {
+  for (int i = 0; i < kQpStates; ++i) {
+    if (state_of(static_cast<QpState>(i)) == state) return static_cast<QpState>(i);
+  }
+  return {};
+}
+
+std::optional<Mtu> mtu_of(ibv_mtu mtu) {
+  if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096) return {};
+  return static_cast<Mtu>(128u << static_cast<unsigned>(mtu));
+}
+
+ibv_mtu mtu_of(Mtu mtu) {
+  unsigned code = IBV_MTU_256;
+  while ((128u << code) < bytes(mtu)) ++code;
+  return static_cast<ibv_mtu>(code);
+}
+
+Result<QueuePairAttributes> attributes_of(Context& context, const ibv_qp_attr& from, int mask) {
+  QueuePairAttributes to;
+  to.port = from.port_num;
+  to.pkey_index = from.pkey_index;
+  to.access = static_cast<Access>(from.qp_access_flags & 0xF);
+  to.qkey = QKey(from.qkey);
+  if ((mask & IBV_QP_PATH_MTU) != 0) {
+    const auto mtu = mtu_of(from.path_mtu);
+    if (!mtu) return fail(Errc::kInvalidArgument, "path_mtu: no such value");
+    to.path_mtu = *mtu;
+  }
+  if ((mask & IBV_QP_AV) != 0) {
+    auto vector = vector_of(context, from.ah_attr);
+    if (!vector) return tl::unexpected(std::move(vector.error()));
+    to.remote_gid = vector->gid;
+  }
+  to.remote_qpn = Qpn(from.dest_qp_num);
+  to.receive_psn = Psn(from.rq_psn);
+  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.send_psn = Psn(from.sq_psn);
+  to.timeout = from.timeout;
+  to.retry_count = from.retry_cnt;
+  to.rnr_retry = from.rnr_retry;
+  to.max_rd_atomic = from.max_rd_atomic;
+  return to;
+}
+
+Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr_ex& attr) {
+  const auto service = service_of(attr.qp_type);
+  if (!service) return refuse(EOPNOTSUPP);
+  if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return refuse(EINVAL);
+  verbs::QueuePairOptions options;
+  options.service = *service;
+  options.limits = {.max_send_wr = attr.cap.max_send_wr,
+                    .max_recv_wr = attr.srq != nullptr ? 0 : attr.cap.max_recv_wr,
+                    .max_send_sge = attr.cap.max_send_sge,
+                    .max_recv_sge = attr.srq != nullptr ? 0 : attr.cap.max_recv_sge,
+                    .max_inline_bytes = attr.cap.max_inline_data};
+  options.signal_all = attr.sq_sig_all != 0;
+  if (attr.srq != nullptr) options.shared_receive = &Srq::of(attr.srq).srq;
+  auto made =
+      Pd::of(pd).pd.create_queue_pair(Cq::of(attr.send_cq).cq, Cq::of(attr.recv_cq).cq, options);
+  if (!made) {
+    if (explaining()) explain_call("ibv_create_qp", pd->context->device->name, made.error());
+    return refuse(made.error());
+  }
+  auto* qp = new (std::nothrow) Qp(std::move(*made));
+  if (qp == nullptr) return refuse(ENOMEM);
+  ibv_qp& shown = qp->shown.qp_base;
+  shown.context = pd->context;
+  shown.qp_context = attr.qp_context;
+  shown.pd = pd;
+  shown.send_cq = attr.send_cq;
+  shown.recv_cq = attr.recv_cq;
+  shown.srq = attr.srq;
+  shown.qp_num = qp->qp.number().value;
+  shown.handle = shown.qp_num;
+  shown.state = IBV_QPS_RESET;
+  shown.qp_type = attr.qp_type;
+  pthread_mutex_init(&shown.mutex, nullptr);
+  pthread_cond_init(&shown.cond, nullptr);
+  qp->signal_all = options.signal_all;
+  if (attr.srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+  qp->cap = attr.cap;
+  set_posting(*qp);
+  ++Pd::of(pd).users;
+  ++Cq::of(attr.send_cq).users;
+  ++Cq::of(attr.recv_cq).users;
+  if (attr.srq != nullptr) ++Srq::of(attr.srq).users;
+  Context::of(pd->context).qps.add(shown.qp_num, qp);
+  return qp;
+}
+
+/// As hardware does when a queue pair is reset or destroyed.
+void forget_completions(Qp& qp) {
+  for (ibv_cq* cq : {qp.plain()->send_cq, qp.plain()->recv_cq}) {
+    verbs::Inside::of(Cq::of(cq).cq).queue.forget(qp.qp.number());
+  }
+}
+
+void fill(Qp& qp, ibv_qp_attr& to) {
+  const QueuePairAttributes from = qp.qp.attributes();
+  to = {};
+  to.qp_state = state_of(qp.qp.state());
+  to.cur_qp_state = to.qp_state;
+  to.path_mtu = mtu_of(from.path_mtu);
+  to.path_mig_state = IBV_MIG_MIGRATED;
+  to.qkey = from.qkey.value;
+  to.rq_psn = from.receive_psn.value();
+  to.sq_psn = from.send_psn.value();
+  to.dest_qp_num = from.remote_qpn.value;
+  to.qp_access_flags = static_cast<unsigned>(from.access);
+  to.cap = qp.cap;
+  to.ah_attr = qp.address;
+  to.pkey_index = from.pkey_index;
+  to.max_rd_atomic = from.max_rd_atomic;
+  to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.min_rnr_timer = from.min_rnr_timer;
+  to.port_num = from.port;
+  to.timeout = from.timeout;
+  to.retry_cnt = from.retry_count;
+  to.rnr_retry = from.rnr_retry;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) {
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  if ((attr->comp_mask & ~kKnown) != 0) return refuse(EOPNOTSUPP);
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return refuse(EINVAL);
+  if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) {
+    return refuse(EOPNOTSUPP);
+  }
+  const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (extended && (attr->send_ops_flags & ~offered_operations(attr->qp_type)) != 0) {
+    return refuse(EOPNOTSUPP);
+  }
+  Qp* qp = make_qp(attr->pd, *attr);
+  if (qp == nullptr) return nullptr;
+  qp->extended = extended;
+  return qp->plain();
+}
+
+}  // namespace weft::shim
+
+using weft::shim::Context;
+using weft::shim::Cq;
+using weft::shim::is_ours;
+using weft::shim::Pd;
+using weft::shim::Qp;
+using weft::shim::refuse;
+using weft::shim::Srq;
+using weft::verbs::Inside;
+
+extern "C" {
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  if (!is_ours(pd)) WEFT_PASS_ON(ibv_create_qp, nullptr, pd, attr);
+  ibv_qp_init_attr_ex all{};
+  all.qp_context = attr->qp_context;
+  all.send_cq = attr->send_cq;
+  all.recv_cq = attr->recv_cq;
+  all.srq = attr->srq;
+  all.cap = attr->cap;
+  all.qp_type = attr->qp_type;
+  all.sq_sig_all = attr->sq_sig_all;
+  Qp* qp = weft::shim::make_qp(pd, all);
+  if (qp == nullptr) return nullptr;
+  attr->cap = all.cap;
+  return qp->plain();
+}
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* shown) {
+  if (!is_ours(shown)) WEFT_PASS_ON(ibv_qp_to_qp_ex, nullptr, shown);
+  Qp& qp = Qp::of(shown);
+  return qp.extended ? &qp.shown : nullptr;
+}
+
+int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
+  if (!is_ours(shown)) WEFT_PASS_ON(ibv_modify_qp, ENOSYS, shown, attr, mask);
+  Qp& qp = Qp::of(shown);
+  if ((mask & weft::shim::kUnknown) != 0) return EOPNOTSUPP;
+  const weft::QpState now = qp.qp.state();
+  if ((mask & IBV_QP_CUR_STATE) != 0 && weft::shim::state_of(attr->cur_qp_state) != now) {
+    return EINVAL;
+  }
+  const auto to = (mask & IBV_QP_STATE) != 0 ? weft::shim::state_of(attr->qp_state) : now;
+  if (!to) return EINVAL;
+  const int settings = mask & ~weft::shim::kNoSetting;
+  const auto attributes = weft::shim::attributes_of(Context::of(shown->context), *attr, settings);
+  if (!attributes) {
+    if (weft::shim::explaining()) {
+      weft::shim::explain_call("ibv_modify_qp", qp, attributes.error());
+    }
+    return weft::shim::errno_of(attributes.error());
+  }
+  const auto done = qp.qp.modify(*to, *attributes, static_cast<weft::QpAttribute>(settings));
+  if (!done) {
+    if (weft::shim::explaining()) weft::shim::explain_call("ibv_modify_qp", qp, done.error());
+    return weft::shim::errno_of(done.error());
+  }
+  if (*to == weft::QpState::kReset) weft::shim::forget_completions(qp);
+  if ((mask & IBV_QP_AV) != 0) qp.address = attr->ah_attr;
+  shown->state = weft::shim::state_of(*to);
+  return 0;
+}
+
+int ibv_query_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
+  if (!is_ours(shown)) WEFT_PASS_ON(ibv_query_qp, ENOSYS, shown, attr, mask, init);
+  Qp& qp = Qp::of(shown);
+  weft::shim::fill(qp, *attr);
+  shown->state = attr->qp_state;
+  *init = {};
+  init->qp_context = shown->qp_context;
+  init->send_cq = shown->send_cq;
+  init->recv_cq = shown->recv_cq;
+  init->srq = shown->srq;
+  init->cap = qp.cap;
+  init->qp_type = shown->qp_type;
+  init->sq_sig_all = qp.signal_all ? 1 : 0;
+  return 0;
+}
+
+int ibv_destroy_qp(ibv_qp* shown) {
+  if (!is_ours(shown)) WEFT_PASS_ON(ibv_destroy_qp, ENOSYS, shown);
+  Qp& qp = Qp::of(shown);
+  Context& context = Context::of(shown->context);
+  context.qps.remove(shown->qp_num);
+  context.controller().forget_events(weft::Qpn(shown->qp_num), 0);
+  pthread_mutex_lock(&shown->mutex);
+  while (shown->events_completed != qp.errors_given) {
+    pthread_cond_wait(&shown->cond, &shown->mutex);
+  }
+  pthread_mutex_unlock(&shown->mutex);
+  pthread_mutex_destroy(&shown->mutex);
+  pthread_cond_destroy(&shown->cond);
+  ibv_cq* const send_cq = shown->send_cq;
+  ibv_cq* const recv_cq = shown->recv_cq;
+  if (shown->srq != nullptr) --Srq::of(shown->srq).users;
+  --Pd::of(shown->pd).users;
+  const weft::Qpn qpn = qp.qp.number();
+  delete &qp;
+  for (ibv_cq* cq : {send_cq, recv_cq}) {
+    Inside::of(Cq::of(cq).cq).queue.forget(qpn);
+    --Cq::of(cq).users;
+  }
+  return 0;
+}
+
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
+  if (!is_ours(qp)) WEFT_PASS_ON(ibv_query_ece, ENOSYS, qp, ece);
+  return EOPNOTSUPP;  // no enhanced options: what librdmacm takes for "none"
+}
+
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
+  if (!is_ours(qp)) WEFT_PASS_ON(ibv_set_ece, ENOSYS, qp, ece);
+  return EOPNOTSUPP;
+}
+
+int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode op, std::uint32_t flags) {
+  if (!is_ours(qp)) WEFT_PASS_ON(ibv_query_qp_data_in_order, 0, qp, op, flags);
+  return 0;  // the last word comes last, and no more is promised
+}
+
+}  // extern "C"

@@ -1,0 +1,132 @@
+// The connection manager of this process: all identifiers, the exchange with other processes, and
+// the one thread that waits for messages and times, which runs while a file of the device is open.
+// Made at the first open, lives for ever; a child after fork gets another one. Whoever calls holds
+// the lock (Guard), except where said.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "base/lock.h"
+#include "cm/host_exchange.h"
+#include "host/fork.h"
+#include "ucma/events.h"
+#include "ucma/identifier.h"
+#include "weft/result.h"
+
+namespace weft::ucma {
+
+class Agent {
+ public:
+  /// This process's; null: errno tells why. Without the lock.
+  static Agent* mine();
+
+  /// A child must find neither the lock held nor anything half changed.
+  class Guard {
+   public:
+    explicit Guard(Agent& agent) : guard_(agent.lock_) {}
+
+   private:
+    host::ForkHold hold_;
+    std::lock_guard<base::Lock> guard_;
+  };
+
+  /// 0, or why the thread cannot be started.
+  int add(File& file);
+  /// With everything of it.
+  void remove(File& file);
+  bool has(const File& file) const { return files_.contains(const_cast<File*>(&file)); }
+
+  /// Null: too many.
+  Identifier* create(File& file, cm::PortSpace space, QpType type, UserTag tag);
+  Identifier* find(Handle handle);
+  void destroy(Identifier& id);
+  void migrate(Identifier& id, File& to);
+
+  // Below: 0 or an errno value.
+
+  /// Takes the port; 0 picks one.
+  int bind(Identifier& id, const Endpoint& where);
+  /// Without taking the port from others: for a source that nobody connects to.
+  void assume_port(Identifier& id);
+  int listen(Identifier& id, std::uint32_t backlog);
+  /// Whether a bind to all IPv6 addresses means IPv4 ones too.
+  int restrict_family(Identifier& id, bool only_own);
+
+  int connect(Identifier& id, cm::Request terms, std::span<const std::byte> private_data);
+  int ask(Identifier& id, std::span<const std::byte> private_data);
+  int accept(Identifier& id, const cm::Reply& terms);
+  int answer(Identifier& id, const cm::ServiceReply& reply);
+  int confirm(Identifier& id);
+  int reject(Identifier& id, cm::RejectReason reason, std::span<const std::byte> private_data);
+  int disconnect(Identifier& id);
+  int on_data(Identifier& id);
+
+  Multicast& join(Identifier& id, const Gid& group, UserTag tag);
+  std::pair<Identifier*, Multicast*> find_group(Handle handle);
+  /// How many of its events were reported.
+  std::uint32_t leave(Identifier& id, Handle group);
+
+  /// To the program, if it knows the identifier.
+  void post(Identifier& id, const QueuedEvent& event);
+  void post(Identifier& id, EventCode code, int status) { post(id, make_event(id, code, status)); }
+  /// The program has got it.
+  void reported(const QueuedEvent& event);
+
+ private:
+  explicit Agent(cm::HostExchange exchange);
+
+  // Where ports are (agent_ports.cc).
+  cm::Place place_of(const Identifier& id, cm::Port port) const;
+  int take_port(Identifier& id);
+  Identifier* find_listener(cm::ServiceId service, const Gid& address);
+
+  // What arrives (agent_arrivals.cc).
+  void on_packet(cm::LinkId link, const cm::Packet& packet);
+  void on_link_gone(cm::LinkId link);
+  template <class Question>
+  void on_question(cm::LinkId link, const cm::Packet& packet, const Question& question);
+  void start(Identifier& child, const cm::Packet& packet, const cm::Request& request);
+  void start(Identifier& child, const cm::Packet& packet, const cm::ServiceRequest& request);
+  void on_answer(cm::LinkId link, const cm::Packet& packet);
+  Identifier* addressee(cm::LinkId link, const cm::Message& message);
+  void on_stray(cm::LinkId link, const cm::Packet& packet);
+  void refuse(cm::LinkId link, const cm::Packet& packet, const cm::Request& request,
+              cm::RejectReason reason);
+  void refuse(cm::LinkId link, const cm::Packet& packet, const cm::ServiceRequest& request,
+              cm::RejectReason reason);
+  bool retry_elsewhere(Identifier& id, const cm::Message& message);
+
+  // The thread and the way out (agent.cc).
+  static void run(Agent& agent);
+  /// True: the exchange has no room for more peers now.
+  bool step(int& timeout_ms);
+  void on_timers(Nanoseconds now);
+  void arm(Nanoseconds deadline);
+  void apply(Identifier& id, cm::Outcome& out);
+  bool transmit(Identifier& id, const cm::Message& message);
+  void begin(Identifier& id, cm::Outcome& out);
+  void nobody_there(Identifier& id, cm::Outcome& out);
+  cm::CommId new_comm_id();
+  void forget_comm_ids(const Identifier& id);
+
+  base::Lock lock_;
+  cm::HostExchange exchange_;
+  bool running_ = false;
+  std::set<File*> files_;
+  std::map<Handle, std::unique_ptr<Identifier>> ids_;
+  std::map<cm::CommId, Identifier*> by_comm_id_;  // of this end
+  // Requests that arrived, by link and the peer's number: the same one may come again.
+  std::map<std::pair<cm::LinkId, cm::CommId>, Identifier*> by_question_;
+  std::multimap<cm::ServiceId, Identifier*> listeners_;
+  std::uint32_t last_handle_ = 0, last_group_ = 0;
+  cm::CommId last_comm_id_;
+  Nanoseconds next_deadline_ = kNever;
+};
+
+}  // namespace weft::ucma

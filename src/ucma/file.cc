@@ -1,0 +1,155 @@
+#include "ucma/file.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "obs/log.h"
+#include "ucma/agent.h"
+#include "ucma/call.h"
+#include "ucma/commands.h"
+
+namespace weft::ucma {
+namespace {
+
+// What librdmacm had before the structure grew: everything up to `reserved`.
+constexpr std::size_t kLeastEventBytes = offsetof(rdma_ucm_event_resp, reserved);
+
+/// Like a write that waits in the kernel: a signal ends it unless its handler restarts calls, and a
+/// thread that is cancelled ends in it. 0 or errno.
+int sleep_on(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  static_assert(sizeof word == sizeof(std::uint32_t));
+  int before = 0;
+  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
+  const long result = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+  const int error = result == 0 ? 0 : errno;
+  pthread_setcanceltype(before, nullptr);
+  return error;
+}
+
+void wake_all(const std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+std::unique_ptr<files::CharFile> File::open(int flags) {
+  Agent* const agent = Agent::mine();
+  if (agent == nullptr) return nullptr;
+  host::Fd count = [&] {
+    const host::ForkHold hold;
+    const int nonblocking = (flags & O_NONBLOCK) != 0 ? EFD_NONBLOCK : 0;
+    return host::Fd(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC | nonblocking));
+  }();
+  if (!count) return nullptr;
+  std::unique_ptr<File> file(new File(*agent, std::move(count)));
+  const Agent::Guard guard(*agent);
+  if (const int error = agent->add(*file); error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  return file;
+}
+
+File::~File() {
+  if (!usable()) return;  // a child's copy: its agent is another one
+  const Agent::Guard guard(agent_);
+  agent_.remove(*this);
+}
+
+bool File::nonblocking() const { return (fcntl(count_.get(), F_GETFL) & O_NONBLOCK) != 0; }
+
+ssize_t File::write(std::span<const std::byte> bytes) {
+  const int error = usable() ? command(bytes) : ENODEV;
+  if (error == 0) return static_cast<ssize_t>(bytes.size());
+  errno = error;
+  return -1;
+}
+
+int File::command(std::span<const std::byte> bytes) {
+  rdma_ucm_cmd_hdr header;
+  if (bytes.size() < sizeof header) return EINVAL;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::span<const std::byte> in = bytes.subspan(sizeof header);
+  if (header.in > in.size()) return EINVAL;
+  if (header.cmd == RDMA_USER_CM_CMD_GET_EVENT) return get_event(in.first(header.in), header.out);
+  int error = 0;
+  const Command handler = find_command(header.cmd, error);
+  if (handler == nullptr) return error;
+  std::shared_ptr<files::CharFile> other;  // let go after the lock, which its end takes
+  const Agent::Guard guard(agent_);
+  error = handler(Call{agent_, *this, in.first(header.in), header.out, other});
+  obs::log().trace("rdma_cm: command {} gives {}", header.cmd, error);
+  return error;
+}
+
+int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
+  if (out_bytes < kLeastEventBytes) return ENOSPC;
+  for (;;) {
+    const std::uint32_t seen = sequence_.load(std::memory_order_acquire);
+    int error = 0;
+    if (deliver(in, out_bytes, error)) return error;
+    if (nonblocking()) return EAGAIN;
+    if (sleep_on(sequence_, seen) == EINTR) return EINTR;
+  }
+}
+
+/// False: there is none.
+bool File::deliver(std::span<const std::byte> in, std::size_t out_bytes, int& error) {
+  std::shared_ptr<files::CharFile> none;
+  const Agent::Guard guard(agent_);
+  if (events_.empty()) return false;
+  const Call call{agent_, *this, in, out_bytes, none};
+  error = call.respond(call.read<rdma_ucm_get_event>().response, events_.front().response,
+                       kLeastEventBytes);
+  if (error != 0) return true;
+  agent_.reported(events_.front());
+  events_.pop_front();
+  count_down();
+  return true;
+}
+
+void File::count_down() const {
+  // The program might have read the descriptor itself; nobody waits here for what it took.
+  pollfd entry{count_.get(), POLLIN, 0};
+  std::uint64_t one = 0;
+  if (poll(&entry, 1, 0) == 1) {
+    [[maybe_unused]] const ssize_t n = read(count_.get(), &one, sizeof one);
+  }
+}
+
+void File::push(const QueuedEvent& event) {
+  events_.push_back(event);
+  obs::log().trace("rdma_cm: event {} status {} of identifier {}", event.response.event,
+                   static_cast<int>(event.response.status), event.response.id);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(count_.get(), &one, sizeof one);
+  sequence_.fetch_add(1, std::memory_order_release);
+  wake_all(sequence_);
+}
+
+std::vector<QueuedEvent> File::take(const std::function<bool(const QueuedEvent&)>& which) {
+  std::vector<QueuedEvent> taken;
+  std::deque<QueuedEvent> left;
+  for (const QueuedEvent& event : events_) {
+    if (!which(event)) {
+      left.push_back(event);
+      continue;
+    }
+    taken.push_back(event);
+    count_down();
+  }
+  events_ = std::move(left);
+  return taken;
+}
+
+}  // namespace weft::ucma

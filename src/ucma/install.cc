@@ -1,0 +1,11 @@
+#include "ucma/install.h"
+
+#include "files/char_device.h"
+#include "files/char_numbers.h"
+#include "ucma/file.h"
+
+namespace weft::ucma {
+
+void install() { files::emulate(files::kRdmaCmPath, files::rdma_cm_number(), File::open); }
+
+}  // namespace weft::ucma

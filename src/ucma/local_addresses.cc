@@ -1,0 +1,57 @@
+#include "ucma/local_addresses.h"
+
+#include <ifaddrs.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "ucma/endpoint.h"
+
+namespace weft::ucma {
+namespace {
+
+std::optional<Endpoint> endpoint_of(const sockaddr* address) {
+  if (address == nullptr) return {};
+  const void* const any = address;
+  const auto* const bytes = static_cast<const std::byte*>(any);
+  if (address->sa_family == AF_INET) return parse_endpoint({bytes, sizeof(sockaddr_in)});
+  if (address->sa_family == AF_INET6) return parse_endpoint({bytes, sizeof(sockaddr_in6)});
+  return {};
+}
+
+}  // namespace
+
+LocalAddresses::LocalAddresses() {
+  for (const auto& device : files::shown_devices()) all_.push_back(device.address);
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    const auto endpoint = endpoint_of(at->ifa_addr);
+    if (endpoint && !has(endpoint->address)) all_.push_back(endpoint->address);
+  }
+}
+
+bool LocalAddresses::has(const Gid& address) const {
+  return std::find(all_.begin(), all_.end(), address) != all_.end();
+}
+
+bool LocalAddresses::reaches(const Gid& address) const {
+  Gid loopback6;
+  loopback6.raw[15] = 1;
+  return has(address) || address == loopback6 || (address.is_ipv4() && address.raw[12] == 127);
+}
+
+const files::ShownDevice* device_with(const Gid& address) {
+  for (const auto& device : files::shown_devices()) {
+    if (device.address == address) return &device;
+  }
+  return nullptr;
+}
+
+const files::ShownDevice& device_for(const Gid& address) {
+  const auto* device = device_with(address);
+  return device != nullptr ? *device : files::shown_devices().front();
+}
+
+}  // namespace weft::ucma

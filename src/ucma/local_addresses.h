@@ -1,0 +1,32 @@
+// Which addresses are this machine's, and which of the shown devices stands for one. Asks the
+// kernel at each call, because interfaces come and go. Any thread.
+#pragma once
+
+#include <vector>
+
+#include "files/device_list.h"
+#include "weft/types.h"
+
+namespace weft::ucma {
+
+class LocalAddresses {
+ public:
+  /// As they are now.
+  LocalAddresses();
+
+  /// An interface's or a shown device's.
+  bool has(const Gid& address) const;
+  /// The same, or a loopback address: whoever has it is on this machine.
+  bool reaches(const Gid& address) const;
+  const std::vector<Gid>& all() const { return all_; }
+
+ private:
+  std::vector<Gid> all_;
+};
+
+/// The device with this address; null if none has it.
+const files::ShownDevice* device_with(const Gid& address);
+/// The same, or the first device.
+const files::ShownDevice& device_for(const Gid& address);
+
+}  // namespace weft::ucma

@@ -1,0 +1,19 @@
+// What is behind a handle of include/weft/verbs.h, for the folders above that need more than the
+// handle offers (shim/). Stateless.
+#pragma once
+
+#include "verbs/objects.h"
+#include "weft/verbs.h"
+
+namespace weft::verbs {
+
+struct Inside {
+  static ChannelObject& of(const CompletionChannel& handle) { return *handle.object_; }
+  static CqObject& of(const CompletionQueue& handle) { return *handle.object_; }
+  static SrqObject& of(const SharedReceiveQueue& handle) { return *handle.object_; }
+  /// For those who bind without bind_request(): the key that the window has, or will have.
+  static void set_key(MemoryWindow& window, RemoteKey rkey) { window.rkey_ = rkey; }
+  static QpObject& of(const QueuePair& handle) { return *handle.object_; }
+};
+
+}  // namespace weft::verbs

@@ -1,0 +1,105 @@
+// What a hostile process can say to the connection manager: any bytes as packets, and any messages
+// to a connection in any phase. Nobody crashes, what is read is written the same, and a connection
+// that has ended stays ended.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/assert.h"
+#include "cm/connection.h"
+#include "cm/packet.h"
+#include "cm/service_id.h"
+#include "cm/service_query.h"
+
+namespace weft::test {
+namespace {
+
+using Phase = cm::Connection::Phase;
+
+constexpr cm::CommId kLocal{0x11}, kRemote{0x22};
+
+/// Brings a connection into one of its phases, as honest peers would.
+cm::Connection in_some_phase(std::uint32_t which, cm::Outcome& out) {
+  cm::Connection connection(kLocal, {});
+  const auto hear = [&](auto body) {
+    if constexpr (requires { body.remote; }) body.remote = kLocal;
+    body.local = kRemote;
+    connection.on_message({{}, body}, 0, out);
+  };
+  switch (which % 8) {
+    case 1:
+      connection.request({}, 0, out);
+      break;
+    case 2:
+      hear(cm::Request{});
+      break;
+    case 3:
+      hear(cm::Request{});
+      connection.accept({}, 0, out);
+      break;
+    case 4:
+      connection.request({}, 0, out);
+      hear(cm::Reply{});
+      break;
+    case 5:
+    case 6:
+    case 7:
+      connection.request({}, 0, out);
+      hear(cm::Reply{});
+      connection.confirm(out);
+      if (which % 8 == 6) connection.disconnect(0, out);
+      if (which % 8 == 7) hear(cm::DisconnectRequest{});
+      break;
+    default:
+      break;
+  }
+  return connection;
+}
+
+void feed(std::span<const std::byte> bytes) {
+  const auto packet = cm::parse_packet(bytes);
+  if (!packet) return;
+  WEFT_ASSERT(cm::parse_packet(cm::emit_packet(*packet)) == packet);
+  if (const auto* request = std::get_if<cm::Request>(&packet->message.body)) {
+    cm::parse_ip_header(request->private_data);
+  }
+  for (std::uint32_t which = 0; which < 8; ++which) {
+    cm::Outcome out;
+    cm::Connection connection = in_some_phase(which, out);
+    const Phase before = connection.phase();
+    out = {};
+    connection.on_message(packet->message, 1, out);
+    WEFT_ASSERT(out.messages.size() <= 1 && out.events.size() <= 1);
+    WEFT_ASSERT(before != Phase::kEnded || connection.phase() == Phase::kEnded);
+    if (connection.deadline() != kNever) connection.on_timer(connection.deadline(), out);
+    connection.close(out);
+    WEFT_ASSERT(connection.phase() == Phase::kEnded && connection.deadline() == kNever);
+  }
+  cm::ServiceQuery query(kLocal, {});
+  cm::Outcome out;
+  query.ask({}, 0, out);
+  query.on_message(packet->message, out);
+}
+
+}  // namespace
+}  // namespace weft::test
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  weft::test::feed(bytes);
+  // The head of a packet that fits, so that chance reaches the fields.
+  if (size < 2) return 0;
+  std::array<std::byte, weft::cm::kPacketBytes> whole{};
+  std::memcpy(whole.data(), "wcm1", 4);
+  const std::array<std::uint8_t, 4> head{1, 7, 2, 3};
+  std::memcpy(&whole[36], head.data(), head.size());
+  whole[36 + 17] = static_cast<std::byte>(0x10 + data[0] % 9);
+  const auto body = bytes.subspan(1);
+  std::memcpy(&whole[36 + 24], body.data(), std::min<std::size_t>(body.size(), 232));
+  weft::test::feed(whole);
+  return 0;
+}

@@ -1,0 +1,41 @@
+"""What a case is: one program, or a server and a client, that nobody here wrote, and how to tell
+that it did its work. The tables in clients/ are made of these.
+
+In the words of a command and in the values of the environment, {port} is a free port of this run,
+{dir} is a folder of this run alone and {tools} one that all cases share."""
+
+import dataclasses
+import shutil
+import typing
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    client: str  # the heading under which the case is listed
+    name: str  # unique: the program with the options that matter
+    command: tuple  # the program, or the client of a pair
+    server: tuple = ()  # starts first; the client starts when it listens on {port}
+    expect: str = ""  # a regular expression that the client's output has to match
+    expect_server: str = ""
+    quick: bool = False  # part of `make test`
+    timeout_s: float = 60  # generous: most poll without sleeping, and the machine may be busy
+    server_ends: bool = True  # whether the server ends by itself, and then with status 0
+    port: int = 0  # of a program that cannot be told another one
+    listens: bool = True  # whether the server can be seen to listen; if not, it gets a moment
+    ended_by: int = 0  # a program that runs until it gets this signal
+    weft: tuple = ()  # options of `weft run`
+    env: tuple = ()  # (name, value) pairs
+    needs: tuple = ()  # programs beside the commands' first words
+    absent: str = ""  # a feature that weft does not have: the program has to fail, but in order
+    prepare: typing.Optional[typing.Callable] = None  # called with (dir, tools)
+    check: typing.Optional[typing.Callable] = None  # called with (dir), gives what is wrong or ""
+
+    def missing(self):
+        """The programs that this case needs and that are not installed."""
+        words = [self.command[0], *self.server[:1], *self.needs]
+        return sorted({word for word in words if "{" not in word and not shutil.which(word)})
+
+
+def words(text, *more):
+    """words("a -b", "c d") is ("a", "-b", "c d")."""
+    return (*text.split(), *more)

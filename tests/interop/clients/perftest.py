@@ -1,0 +1,49 @@
+"""perftest: bandwidth and latency of each operation. It checks no data, but it counts completions
+and fails on a bad one."""
+
+from case import Case, words
+
+PACKAGES = ("perftest",)
+CLIENT = "perftest"
+ROW = r"^\s*\d+\s+\d+(\s+[\d.]+){2,}"  # size, iterations, then the figures
+DURATION_ROW = r"^\s*\d+(\s+[\d.]+){2,}"
+
+# What every program of a kind is run with. The iterations keep a case around a second.
+BANDWIDTH = ("", "-R", "-q 8", "-b", "-D 2", "-q 4 -b -R")
+LATENCY = ("", "-R", "-D 2")
+OPERATIONS = {
+    "write": ("-a -n 200", "-c UC"),
+    "read": ("-a -n 200",),
+    "send": ("-a -n 200", "-c UC", "-c UD", "-e", "-c UD -e", "-c UD -R", "--use-srq"),
+    "atomic": ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD"),
+}
+QUICK = ("ib_write_bw -R", "ib_write_lat", "ib_read_lat", "ib_send_bw -q 8", "ib_send_lat -c UD -e",
+         "ib_atomic_lat")
+
+
+def raw(program):
+    """These talk to a MAC address, so that one side suffices to see what they make of us."""
+    return Case(CLIENT, program,
+                words(f"{program} --server -d weft0 -E 02:00:00:00:00:01 -B 02:00:00:00:00:02"),
+                timeout_s=10, absent="raw packet queue pairs")
+
+
+def pair(program, options, **more):
+    name = f"{program} {options}".strip()
+    common = words(f"{program} -F -p {{port}} {options}")
+    row = DURATION_ROW if "-D" in options else ROW
+    return Case(CLIENT, name, (*common, "127.0.0.1"), common, expect=row, quick=name in QUICK,
+                timeout_s=180, **more)
+
+
+CASES = (
+    *(pair(f"ib_{operation}_{figure}", options)
+      for operation, more in OPERATIONS.items()
+      for figure, every in (("bw", BANDWIDTH), ("lat", LATENCY))
+      for options in (*every, *more)),
+    pair("ib_send_bw", "-c XRC", absent="XRC"),
+    pair("ib_send_bw", "-g -c UD", absent="multicast"),
+    raw("raw_ethernet_bw"),
+    raw("raw_ethernet_lat"),
+)
+assert sum(case.quick for case in CASES) == len(QUICK)

@@ -1,0 +1,1 @@
+"""Tests of the scripts beside this folder: that each of them can fail."""

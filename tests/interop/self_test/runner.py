@@ -1,0 +1,106 @@
+"""runner.py and run.py on made-up programs, with a made-up `weft` that only starts them."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import processes
+import runner
+from case import Case
+
+FOLDER = pathlib.Path(__file__).parents[1]
+LISTENER = ("import socket,sys; s = socket.create_server(('127.0.0.1', {port})); "
+            "s.accept()[0].recv(1); ")
+CALLER = "import socket; socket.create_connection(('127.0.0.1', {port})).send(b'x'); print('hello')"
+
+
+def python(code):
+    return (sys.executable, "-c", code)
+
+
+class Runner(unittest.TestCase):
+    """One case in, its status out."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.weft = pathlib.Path(self.folder.name) / "weft"
+        self.weft.write_text('#!/bin/sh\n[ "$1 $2" = "run --" ] || exit 9\nshift 2\nexec "$@"\n')
+        self.weft.chmod(0o755)
+        processes.adopt_orphans()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def run_case(self, command, **more):
+        case = Case("made-up", "made-up", command, **{"timeout_s": 10, **more})
+        return runner.run_case(case, self.weft, self.folder.name)
+
+    def test_a_pair_that_does_its_work_passes(self):
+        result = self.run_case(python(CALLER), server=python(LISTENER), expect="^hello$")
+        self.assertEqual((result.status, result.note), (runner.PASSED, ""))
+
+    def test_a_missing_output_fails(self):
+        result = self.run_case(python("print('bye')"), expect="^hello$")
+        self.assertEqual(result.status, runner.FAILED)
+        self.assertIn("bye", result.output)
+
+    def test_a_bad_status_of_either_side_fails(self):
+        result = self.run_case(python("raise SystemExit(3)"))
+        self.assertEqual((result.status, result.note),
+                         (runner.FAILED, "the program: exit status 3"))
+        result = self.run_case(python(CALLER), server=python(LISTENER + "sys.exit(4)"))
+        self.assertEqual((result.status, result.note), (runner.FAILED, "the server: exit status 4"))
+
+    def test_a_server_that_dies_early_fails_at_once(self):
+        begun = time.monotonic()
+        result = self.run_case(python(CALLER), server=python("raise SystemExit(5)"))
+        self.assertEqual(result.status, runner.FAILED)
+        self.assertLess(time.monotonic() - begun, 5)
+
+    def test_a_hang_fails_and_leaves_nothing_behind(self):
+        code = "import os,time; os.fork() or os.setsid(); time.sleep(60)"
+        result = self.run_case(python(code), timeout_s=1)
+        self.assertEqual((result.status, result.note), (runner.FAILED, "the program hangs"))
+        self.assertEqual(processes.children(), set())
+
+    def test_an_absent_feature_is_a_skip_only_when_it_is_refused_in_order(self):
+        refused = self.run_case(python("raise SystemExit(1)"), absent="no such thing")
+        self.assertEqual((refused.status, refused.note), (runner.SKIPPED, "no such thing"))
+        crash = self.run_case(python("import os; os.abort()"), absent="no such thing")
+        self.assertEqual(crash.status, runner.FAILED)
+        hang = self.run_case(python("import time; time.sleep(60)"), absent="no", timeout_s=1)
+        self.assertEqual(hang.status, runner.FAILED)
+        stale = self.run_case(python("pass"), absent="no such thing")
+        self.assertEqual(stale.status, runner.FAILED)
+
+    def test_a_program_that_is_not_installed_is_skipped(self):
+        result = self.run_case(("no_such_program_here",))
+        self.assertEqual((result.status, result.note),
+                         (runner.SKIPPED, "not installed: no_such_program_here"))
+
+    def test_a_wrong_file_fails(self):
+        result = self.run_case(python("pass"), check=lambda folder: "the copy differs")
+        self.assertEqual((result.status, result.note), (runner.FAILED, "the copy differs"))
+
+
+class Command(unittest.TestCase):
+    """run.py's exit status."""
+
+    def test_running_nothing_is_a_failure(self):
+        run = subprocess.run(
+            [sys.executable, FOLDER / "run.py", "--weft", sys.executable, "--only", "no such case"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual((run.returncode, run.stdout.strip()),
+                         (1, "0 passed, 0 failed, 0 skipped"))
+
+    def test_a_failure_is_a_failure(self):
+        run = subprocess.run(
+            [sys.executable, FOLDER / "run.py", "--weft", "/bin/false", "--case", "ibv_devices"],
+            capture_output=True, text=True, check=False)
+        if "not installed" in run.stdout:
+            self.assertEqual(run.returncode, 77)
+        else:
+            self.assertEqual(run.returncode, 1)

@@ -1,0 +1,34 @@
+"""suite.py on made-up words of unittest."""
+
+import unittest
+
+import suite
+
+OUTPUT = """test_a (tests.test_addr.AHTest.test_a)
+What it is for. ... ok
+test_b (tests.test_mr.MRTest) ... skipped 'no huge pages'
+test_c (tests.test_mr.MRTest.test_c) ... Player active got: an error
+ERROR
+test_d (tests.test_mlx5_cq.CqTest.test_d) ... skipped 'Can not run'
+test_e (tests.test_qp.QPTest.test_e) ... FAIL
+
+======================================================================
+ERROR: test_c (tests.test_mr.MRTest.test_c)
+Ran 5 tests in 1.0s
+"""
+
+
+class Suite(unittest.TestCase):
+    """Reading and summing."""
+
+    def test_reads_every_outcome(self):
+        results = suite.parse(OUTPUT)
+        self.assertEqual(len(results), suite.total_of(OUTPUT))
+        self.assertEqual(results["tests.test_mr.MRTest.test_b"], ("skipped", "no huge pages"))
+        self.assertEqual(results["tests.test_mr.MRTest.test_c"], ("failed", ""))
+
+    def test_counts_the_generic_ones(self):
+        summary = suite.sum_up(suite.parse(OUTPUT), "/nonexistent")
+        numbers = [summary[key] for key in ("generic", "vendor", "passed", "failed", "skipped")]
+        self.assertEqual(numbers, [4, 1, 1, 2, 1])
+        self.assertEqual(summary["skip_reasons"], {"no huge pages": 1})
