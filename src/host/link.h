@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "host/handshake.h"
 #include "host/local_socket.h"
@@ -59,7 +60,7 @@ class Outbound {
   bool fence = false;  ///< flight words need a fence of our own
   std::atomic<bool> dead{false};
 
-  base::Lock lock;  ///< guards the three that follow; below the locks of queue pairs
+  base::BiasedLock lock;  ///< guards the three that follow; below the locks of queue pairs
   RingProducer ring;
   std::vector<void*> waiting;  ///< owners that found the ring full
   /// Records in the ring that somebody waits for, and owners that wait for any of theirs. Changed

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "base/random.h"
 #include "host/exec.h"
@@ -50,7 +51,7 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   const std::atomic<std::uint32_t>& links() const { return links_; }
 
   // For whoever holds receive_lock: takes from rings and collects answers.
-  base::Lock receive_lock;
+  base::BiasedLock receive_lock;
   std::vector<std::shared_ptr<Inbound>>& inbound() { return inbound_; }
   std::vector<std::shared_ptr<Outbound>>& outbound() {
     if (outbound_changed_.load(std::memory_order_relaxed)) [[unlikely]]

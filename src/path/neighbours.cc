@@ -26,10 +26,10 @@ constexpr std::uint32_t kMostOwed = 64;
 constexpr std::uint32_t kManyLines = 4;
 /// Polls that find nothing before answers are looked for, and given, that nobody waits for; and how
 /// often those that are given wait for more of them.
-constexpr int kIdlePolls = 8;
+constexpr int kIdlePolls = 64;
 constexpr std::uint32_t kIdleRounds = 4;
 /// Polls that bring messages before answers are looked for all the same.
-constexpr int kMostPassedOver = 8;
+constexpr int kMostPassedOver = 32;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
@@ -111,6 +111,7 @@ bool Neighbours::poll() {
   const bool came = serve_rings();
   // A message that came is what the program waits for; all else can wait a little, and most of it
   // for longer.
+  if (came) idle_polls_ = 0;
   if (came ? ++passed_over_ < kMostPassedOver : !in_a_hurry() && ++idle_polls_ < kIdlePolls) {
     // Whoever looks at a line without a pause holds up the one who is about to write it.
     if (!came) base::relax();

@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "weft/access.h"
 #include "weft/types.h"
 
@@ -24,7 +24,7 @@ struct SendRequest;
 namespace weft::queue {
 
 /// The queue pair's send_lock, held; handed to the callee, which lets go of it before it returns.
-using SendGuard = std::unique_lock<base::Lock>;
+using SendGuard = std::unique_lock<base::BiasedLock>;
 
 /// What one call may do before it must hand the rest to the scheduler (B: at most 256 KiB inline).
 struct Budget {

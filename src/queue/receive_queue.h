@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "weft/result.h"
 #include "weft/work.h"
 
@@ -74,7 +74,7 @@ class ReceiveQueue {
   std::size_t block_bytes() const;
   ReceiveWqe* slot(std::uint32_t index) const;
 
-  base::Lock lock_;
+  base::BiasedLock lock_;
   // One block: the elements, then a ring of posted indices, then a stack of free ones.
   std::byte* block_ = nullptr;
   std::uint32_t* posted_ = nullptr;
