@@ -448,11 +448,14 @@ void RecordService::serve(const Taken& taken) {
   Execution execution(*qp_, link_, taken, last_.inbox);
   if (last_.inbox == nullptr) {
     if (static_cast<Ask>(header.kind) == Ask::kDatagram) execution.datagram(*last_.gid);
+    ++messages_;
     return;
   }
+  const std::uint32_t first = last_.inbox->expected;
   const Answer answer = qp_->epoch.load(std::memory_order_acquire) == last_.epoch
                             ? execution.connected()
                             : Answer::kNobody;
+  messages_ += last_.inbox->expected - first;
   // Success needs no store: the record came with a status that says so.
   if (answer != Answer::kDone) [[unlikely]]
     taken.record->status = status_with(answer, qp_->attributes.min_rnr_timer);

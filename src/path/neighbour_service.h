@@ -41,6 +41,8 @@ class RecordService {
   RecordService& operator=(const RecordService&) = delete;
 
   void serve(const host::RingConsumer::Taken& taken);
+  /// Parts of messages that were executed so far.
+  std::uint32_t messages() const { return messages_; }
 
  private:
   bool enter(const host::RecordHeader& header);
@@ -53,6 +55,7 @@ class RecordService {
   LastServed& last_;
   queue::QueuePair* qp_ = nullptr;  ///< published; its recv_lock is held
   std::int64_t left_ = 0;           ///< bytes that may follow before others get their turn
+  std::uint32_t messages_ = 0;
 };
 
 }  // namespace weft::path

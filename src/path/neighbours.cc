@@ -20,6 +20,9 @@ using memory::Hold;
 using queue::QueuePair;
 
 constexpr int kRecordsPerPoll = 256;
+/// Then the program gets its turn, to take completions and to post fresh buffers: its peer, who is
+/// told at once what came, could go on for as long as there are buffers.
+constexpr std::uint32_t kMessagesPerPoll = 64;
 /// Lines of records that may be executed before the initiator is told.
 constexpr std::uint32_t kMostOwed = 64;
 /// Lines of records that come together, not one by one.
@@ -162,7 +165,8 @@ void Neighbours::serve(host::Inbound& link, LastServed& last) {
   {
     RecordService service(table_, link, last);
     host::RingConsumer::Taken taken;
-    for (int n = 0; n < kRecordsPerPoll && link.ring.ready(); ++n) {
+    for (int n = 0; n < kRecordsPerPoll && service.messages() < kMessagesPerPoll; ++n) {
+      if (!link.ring.ready()) break;
       if ((n > 0 && answers_wait()) || !link.ring.take(&taken)) break;
       lines += taken.header.lines;
       service.serve(taken);
