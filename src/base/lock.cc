@@ -1,10 +1,11 @@
 #include "base/lock.h"
 
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/thread_barrier.h"
 
 namespace weft::base {
 namespace {
@@ -13,15 +14,6 @@ constexpr int kSpins = 200;
 /// A sleeper looks again after this long. Where membarrier is refused that may be all that wakes
 /// it.
 constexpr long kNap_ns = 100'000'000, kNapWithoutBarrier_ns = 1'000'000;
-
-const bool has_membarrier =
-    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-
-/// Every other thread of the process has stored what it stored before some point of its own, and
-/// loads what it loads behind that point after this call.
-void order_all_threads() {
-  if (has_membarrier) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
 
 }  // namespace
 
@@ -33,9 +25,9 @@ void Lock::lock_slow() {
   sleepers_.fetch_add(1, std::memory_order_relaxed);
   // Whoever lets go stores the word and then looks for sleepers, with no fence between the two.
   // Behind this barrier either it sees us, or we see its store.
-  order_all_threads();
+  if (can_order_threads()) order_all_threads();
   while (!try_lock()) {
-    const timespec nap{0, has_membarrier ? kNap_ns : kNapWithoutBarrier_ns};
+    const timespec nap{0, can_order_threads() ? kNap_ns : kNapWithoutBarrier_ns};
     syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kHeld, &nap, nullptr, 0);
   }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);

@@ -16,6 +16,8 @@
 #include "host/fd_mark.h"
 
 namespace weft::host {
+
+constinit std::atomic<unsigned> detail::generation{0};
 namespace {
 
 struct Mapping {
@@ -24,7 +26,6 @@ struct Mapping {
 };
 
 // Relaxed: a child's only thread wrote it.
-constinit std::atomic<unsigned> generation{0};
 constinit thread_local unsigned holds_of_thread = 0;
 
 // Vectors of plain values: the child walks and clears them without touching the heap.
@@ -114,7 +115,7 @@ class Registry {
   }
 
   void in_child() {
-    generation.fetch_add(1, std::memory_order_relaxed);
+    detail::generation.fetch_add(1, std::memory_order_relaxed);
     for (const Mapping& mapping : mappings_) replace(mapping);
     mappings_.clear();
     for (std::size_t fd = 0; fd < fds_.size(); ++fd) {
@@ -163,8 +164,6 @@ int close_in_child(int fd) {
 void fd_is_gone(int fd) { Registry::instance().remove_fd(fd); }
 
 void call_in_child(void (*function)()) { Registry::instance().add(function); }
-
-unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 ForkHold::ForkHold() {
   if (holds_of_thread++ == 0) Registry::instance().enter();

@@ -4,6 +4,7 @@
 // when the parent dies. Whoever maps, opens or starts something registers it here. Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 namespace weft::host {
@@ -18,8 +19,11 @@ void fd_is_gone(int fd);
 /// Called in the child after the mappings and fds were dealt with, in order of registration. The
 /// child has one thread then, and nobody is inside a ForkHold.
 void call_in_child(void (*function)());
+namespace detail {
+extern constinit std::atomic<unsigned> generation;
+}
 /// Counts forks: a child has a larger number than its parent had when it was made.
-unsigned fork_generation();
+inline unsigned fork_generation() { return detail::generation.load(std::memory_order_relaxed); }
 
 /// While one lives, a fork by another thread waits: for the moment between opening a thing and
 /// registering it, and for data that a child must not find half changed. Short, never around a wait

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "host/handshake.h"
 #include "host/local_socket.h"
@@ -28,7 +29,7 @@ struct Inbound {
   ProcessView process;
   RingConsumer ring;       ///< under Presence::receive_lock
   std::uint32_t owed = 0;  ///< lines of records executed and not yet given back; the same lock
-  std::uint32_t idle_polls = 0;  ///< since the last record; the same lock
+  std::uint32_t idle_rounds = 0;  ///< since the last record; the same lock
   std::vector<Gid> addresses;
   bool fence = false;  ///< it or we cannot use membarrier
   std::atomic<bool> dead{false};
@@ -36,14 +37,14 @@ struct Inbound {
   /// The process has ended, or has become another program: none of its threads is in the middle of
   /// anything. process.alive() tells earlier, when some may still be inside a system call.
   bool gone() const;
-  /// Wakes the initiator's helper if it sleeps. After giving records back.
   /// Tells the initiator that its records up to here are done.
   void give_back() {
     owed = 0;
-    idle_polls = 0;
+    idle_rounds = 0;
     ring.give_back();
     ring_doorbell();
   }
+  /// Wakes the initiator's helper if it sleeps. After giving records back.
   void ring_doorbell() const;
 };
 
@@ -59,7 +60,7 @@ class Outbound {
   bool fence = false;  ///< flight words need a fence of our own
   std::atomic<bool> dead{false};
 
-  base::Lock lock;  ///< guards the three that follow; below the locks of queue pairs
+  base::BiasedLock lock;  ///< guards the three that follow; below the locks of queue pairs
   RingProducer ring;
   std::vector<void*> waiting;  ///< owners that found the ring full
   /// Records in the ring that somebody waits for, and owners that wait for any of theirs. Changed

@@ -341,20 +341,17 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   return link;
 }
 
-std::vector<std::shared_ptr<Outbound>>& Presence::outbound() {
-  if (outbound_changed_.load(std::memory_order_relaxed) &&
-      outbound_changed_.exchange(false, std::memory_order_acq_rel)) {
-    const std::lock_guard guard(lock_);
-    // Each comes once, also one that died before anybody looked: its owners have to be told.
-    // Whoever walks takes the dead out.
-    for (const auto& link : reached_) {
-      if (!std::exchange(link->listed, true)) outbound_.push_back(link);
-    }
-    std::erase_if(reached_, [](const auto& link) {
-      return link->dead.load(std::memory_order_acquire) && link->listed;
-    });
+void Presence::list_outbound() {
+  if (!outbound_changed_.exchange(false, std::memory_order_acq_rel)) return;
+  const std::lock_guard guard(lock_);
+  // Each comes once, also one that died before anybody looked: its owners have to be told. Whoever
+  // walks takes the dead out.
+  for (const auto& link : reached_) {
+    if (!std::exchange(link->listed, true)) outbound_.push_back(link);
   }
-  return outbound_;
+  std::erase_if(reached_, [](const auto& link) {
+    return link->dead.load(std::memory_order_acquire) && link->listed;
+  });
 }
 
 // ---- keys -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "base/random.h"
 #include "host/exec.h"
@@ -46,11 +47,17 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   /// Accepts, answers, and finds out who died.
   void serve();
   bool has_links() const { return links_.load(std::memory_order_relaxed) != 0; }
+  /// How many there are, of both kinds.
+  const std::atomic<std::uint32_t>& links() const { return links_; }
 
   // For whoever holds receive_lock: takes from rings and collects answers.
-  base::Lock receive_lock;
+  base::BiasedLock receive_lock;
   std::vector<std::shared_ptr<Inbound>>& inbound() { return inbound_; }
-  std::vector<std::shared_ptr<Outbound>>& outbound();
+  std::vector<std::shared_ptr<Outbound>>& outbound() {
+    if (outbound_changed_.load(std::memory_order_relaxed)) [[unlikely]]
+      list_outbound();
+    return outbound_;
+  }
   void dropped_link() { links_.fetch_sub(1, std::memory_order_relaxed); }
 
   /// Waits until no living neighbour works under the word. Its object has been marked dead.
@@ -86,6 +93,7 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   Result<std::shared_ptr<Inbound>> welcome(LocalSocket socket, Message hello);
   void offer_arena(std::uint32_t arena);
   Result<std::shared_ptr<Outbound>> call(const Gid& gid, std::uint32_t block);
+  void list_outbound();
   bool watch(int fd, std::uint64_t id);
   void forget(std::uint64_t id);
   void forget_gone();

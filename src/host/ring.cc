@@ -52,21 +52,6 @@ Record* RingProducer::full() {
   return nullptr;
 }
 
-void RingProducer::put(std::uint32_t lines, RecordHeader header, const Note& note) {
-  Record* record = at(tail_);
-  header.lines = static_cast<std::uint16_t>(lines & 0x7FFF);
-  header.awaited = note.awaited;
-  const std::uint64_t ticket = ticket_of(secret_, tail_);
-  tail_ += std::uint64_t{lines} * kLine;
-  pending_at(pending_count_++) = {note.owner, note.cookie, header.lines, note.awaited,
-                                  note.messages};
-  // As a whole: nothing here is read, the line may be on its way from the other core.
-  record->header = header;
-  record->status = 0;
-  record->executed = 0;
-  record->ticket.store(ticket, std::memory_order_release);
-}
-
 // Everything before was given back, so the two geometries share no record but this one; until it is
 // consumed, no more is written than fits in both.
 void RingProducer::grow() {
@@ -103,8 +88,8 @@ bool RingProducer::peek(Answered* out) {
     broken_ = true;  // in the middle of a record
     return false;
   }
-  *out = {pending.owner,    pending.cookie,       pending.lines,
-          pending.messages, pending.awaited != 0, at(collected_)};
+  *out = {pending.owner,    pending.cookie,  pending.lines,
+          pending.messages, pending.awaited, at(collected_)};
   return true;
 }
 
@@ -123,9 +108,9 @@ void RingProducer::forget(const void* owner) {
   }
 }
 
-bool RingConsumer::take(Taken* out) {
-  for (;;) {
-    if (broken_ || !ready()) return false;
+bool RingConsumer::take_ready(Taken* out) {
+  do {
+    if (broken_) return false;
     Record* record = at(position_);
     std::memcpy(&out->header, &record->header, sizeof(RecordHeader));
     const RecordHeader& header = out->header;
@@ -139,7 +124,7 @@ bool RingConsumer::take(Taken* out) {
     for (std::uint32_t i = 1; i < std::min<std::uint32_t>(header.lines, kLinesAhead); ++i) {
       __builtin_prefetch(reinterpret_cast<std::byte*>(record) + i * kLine);
     }
-    awaited_ = awaited_ || header.awaited != 0;
+    awaited_ = awaited_ || record->awaited != 0;
     if (header.kind >= static_cast<std::uint8_t>(RecordKind::kFirstOfUser)) {
       out->record = record;
       return true;
@@ -153,7 +138,8 @@ bool RingConsumer::take(Taken* out) {
       size_ = header.immediate;
     }
     give_back();  // nobody else will
-  }
+  } while (ready());
+  return false;
 }
 
 void RingConsumer::give_back() {

@@ -36,8 +36,7 @@ enum class RecordKind : std::uint8_t { kPad, kGrow, kFirstOfUser };
 struct RecordHeader {
   std::uint8_t kind = 0;
   std::uint8_t flags = 0;
-  std::uint16_t lines : 15 = 0;   ///< of the whole record
-  std::uint16_t awaited : 1 = 0;  ///< somebody waits for it to come back
+  std::uint16_t lines = 0;        ///< of the whole record
   std::uint32_t destination = 0;  ///< queue pair
   std::uint32_t source = 0;       ///< queue pair
   std::uint32_t sequence = 0;     ///< of the record among those of its queue pair
@@ -49,9 +48,10 @@ struct RecordHeader {
 struct alignas(kLine) Record {
   std::atomic<std::uint64_t> ticket;
   RecordHeader header;
-  std::uint16_t status;    ///< the consumer's answer; 0 when it is published
-  std::uint16_t executed;  ///< of the messages in it, when there are several and not all were
-  std::byte payload[1];    ///< 24 in this line, and on into the next ones
+  std::uint16_t status;   ///< the consumer's answer; 0 when it is published
+  std::uint8_t executed;  ///< the same: of the messages in it, when there are several
+  std::uint8_t awaited;   ///< somebody waits for it to come back
+  std::byte payload[1];   ///< 24 in this line, and on into the next ones
 };
 static_assert(sizeof(Record) == kLine && offsetof(Record, payload) == 40);
 inline constexpr std::uint32_t kRecordPayloadAt = offsetof(Record, payload);
@@ -82,9 +82,9 @@ class RingProducer {
     void* owner;  ///< null: nobody waits for it
     std::uint32_t cookie;
     bool awaited = false;  ///< the consumer is asked to give it back soon
-    std::uint16_t messages = 1;
+    std::uint8_t messages = 1;
   };
-  /// `header.lines` and `header.awaited` are the ring's.
+  /// `header.lines` is the ring's.
   void publish(const RecordHeader& header, const Note& note) { put(reserved_lines_, header, note); }
   std::uint32_t max_payload() const { return size_ / 4 - kLine; }
 
@@ -96,7 +96,7 @@ class RingProducer {
     void* owner;  ///< null: nobody waits for it
     std::uint32_t cookie;
     std::uint16_t lines;
-    std::uint16_t messages;
+    std::uint8_t messages;
     bool awaited;
     Record* record;  ///< answer and payload, until pop()
   };
@@ -121,9 +121,9 @@ class RingProducer {
   struct Pending {
     void* owner = nullptr;
     std::uint32_t cookie = 0;
-    std::uint16_t lines : 15 = 0;
-    std::uint16_t awaited : 1 = 0;
-    std::uint16_t messages = 0;
+    std::uint16_t lines = 0;
+    std::uint8_t messages = 0;
+    bool awaited = false;
   };
 
   RingControl* control() const { return reinterpret_cast<RingControl*>(memory_.data()); }
@@ -134,7 +134,20 @@ class RingProducer {
     return pending_[(pending_first_ + i) & (pending_.size() - 1)];
   }
   bool has_room(std::uint64_t lines) const { return tail_ + lines * kLine - collected_ <= window_; }
-  void put(std::uint32_t lines, RecordHeader header, const Note& note);
+  void put(std::uint32_t lines, RecordHeader header, const Note& note) {
+    Record* record = at(tail_);
+    header.lines = static_cast<std::uint16_t>(lines);
+    const std::uint64_t ticket = ticket_of(secret_, tail_);
+    tail_ += std::uint64_t{lines} * kLine;
+    pending_at(pending_count_++) = {note.owner, note.cookie, header.lines, note.messages,
+                                    note.awaited};
+    // Nothing here is read: the line may still be on its way from the other core.
+    record->header = header;
+    record->status = 0;
+    record->executed = 0;
+    record->awaited = note.awaited;
+    record->ticket.store(ticket, std::memory_order_release);
+  }
   Record* full();
   void grow();
 
@@ -170,7 +183,7 @@ class RingConsumer {
   };
   /// The next record, if there is one; it stays until the next call. False: nothing there, or the
   /// ring is broken.
-  bool take(Taken* out);
+  bool take(Taken* out) { return ready() && take_ready(out); }
   /// Gives back everything that was taken.
   void give_back();
   /// Somebody waits for what was taken and not yet given back.
@@ -181,6 +194,7 @@ class RingConsumer {
   Record* at(std::uint64_t position) const {
     return reinterpret_cast<Record*>(memory_.data() + kRingControlBytes + (position & (size_ - 1)));
   }
+  bool take_ready(Taken* out);
 
   SharedMemory memory_;
   std::uint64_t secret_ = 0;

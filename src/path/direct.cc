@@ -81,7 +81,9 @@ class DirectPath final : public Initiator {
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
-    if (!is_small_write(request)) return false;
+    if (!is_small_write(request) || has(request.flags, SendFlags::kInline) || !qp.sq.empty()) {
+      return false;
+    }
     const Sge& sge = request.sges.front();
     const RemoteAddress& remote = request.remote;
     if (!source_.covers(sge.lkey, sge.address, sge.length) ||

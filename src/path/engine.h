@@ -31,17 +31,24 @@ class Clock {
 class Source {
  public:
   virtual ~Source() = default;
+  /// False: poll() has nothing to look at.
+  bool active() const { return links_.load(std::memory_order_relaxed) != 0; }
   /// Does a bounded amount of what there is to do; true if something was done.
   virtual bool poll() = 0;
   /// True when poll() would find something. Asked before the helper sleeps.
   virtual bool has_work() = 0;
-  /// False: poll() has nothing to look at. A few instructions.
-  virtual bool active() const = 0;
   /// When this fd is readable, serve() must be called, whether the program polls or not.
   virtual int wait_fd() const = 0;
   virtual void serve() = 0;
   /// The program ends without closing anything: what is owed to others is given now. Must not wait.
   virtual void farewell() = 0;
+
+ protected:
+  /// How many there are that may bring something; outlives the source's use.
+  explicit Source(const std::atomic<std::uint32_t>& links) : links_(links) {}
+
+ private:
+  const std::atomic<std::uint32_t>& links_;
 };
 
 class Engine final : public queue::Scheduler {
@@ -66,14 +73,20 @@ class Engine final : public queue::Scheduler {
   /// True when there is nothing to do until something arrives: no due time-out, nothing to run.
   /// A few instructions: this is what an empty poll costs.
   bool idle() const {
-    return runnable_.load(std::memory_order_acquire) == 0 && receivers_.empty() &&
-           (source_ == nullptr || !source_->active()) &&
+    return (source_ == nullptr || !source_->active()) &&
+           runnable_.load(std::memory_order_acquire) == 0 && receivers_.empty() &&
            earliest_.load(std::memory_order_relaxed) == kNever;
   }
 
   /// Does a bounded amount of what there is to do. True if something was done. Must not be called
   /// with any lock of a queue pair held.
-  bool progress();
+  bool progress() {
+    bool did = !receivers_.empty() && poll_ports();
+    if (source_ != nullptr && source_->active()) did |= source_->poll();
+    if (earliest_.load(std::memory_order_relaxed) != kNever) did |= fire_timers();
+    if (has_runnable()) did |= run_some(false);
+    return did;
+  }
   /// Flushes queue pairs that failed: what a post does on its way out. Unfinished work is left to
   /// progress(), since a post copies only so much.
   void flush_failed();

@@ -49,10 +49,10 @@ class Initiator : public queue::Path {
   }
 
   // For execute_at_once(), where every instruction counts.
-  /// The request that it is for: one element, up to 64 KiB, not inline.
+  /// The write that it is for: one element, up to 64 KiB.
   static bool is_small_write(const SendRequest& request) {
     return request.op == SendOp::kWrite && request.sges.size() == 1 &&
-           !has(request.flags, SendFlags::kInline) && request.sges.front().length <= 64 * 1024;
+           request.sges.front().length <= 64 * 1024;
   }
   static void complete_at_once(queue::QueuePair& qp, const SendRequest& request,
                                std::uint32_t bytes) {

@@ -31,17 +31,17 @@ Copied why_not(const host::Outbound& link, memory::Place own, std::uint64_t n, I
                                                                         : Copied::kOwnFault;
 }
 
-/// One stretch, in two pieces: programs poll on the end of what is written.
+/// One stretch. The end of a message that is written is a piece of its own, since programs poll on
+/// it: the kernel copies pieces of ours in order, while a second piece of the other process's would
+/// cost another look for its pages.
 bool copy_stretch(const host::Outbound& link, Direction direction, memory::Place own,
-                  std::uint64_t remote, std::uint64_t n) {
-  const bool whole = direction == Direction::kRead || n <= 8;
+                  std::uint64_t remote, std::uint64_t n, bool ends_message) {
+  const bool whole = direction == Direction::kRead || !ends_message || n <= 8;
   const std::uint64_t body = whole ? 0 : ((remote + n - 1) & ~std::uint64_t{7}) - remote;
   std::byte* near = memory::detail::pointer(own);
-  auto* far = reinterpret_cast<std::byte*>(remote);
   const std::array<iovec, 2> here{iovec{near, body}, iovec{near + body, n - body}};
-  const std::array<iovec, 2> there{iovec{far, body}, iovec{far + body, n - body}};
-  const std::size_t first = body == 0 ? 1 : 0;
-  return link.copy(direction, std::span(here).subspan(first), std::span(there).subspan(first), n);
+  const iovec there{reinterpret_cast<std::byte*>(remote), n};
+  return link.copy(direction, std::span(here).subspan(body == 0 ? 1 : 0), {&there, 1}, n);
 }
 
 /// By system call, one list element after the other.
@@ -55,7 +55,8 @@ Copied copy_list(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound
         const auto own = check_part(qp, sge, at, part, intent, memory::Hold::kLocal);
         if (!own) {
           result = Copied::kOwnFault;
-        } else if (!copy_stretch(link, direction, *own, remote + before, part)) {
+        } else if (!copy_stretch(link, direction, *own, remote + before, part,
+                                 offset + before + part == wqe.length)) {
           result = why_not(link, *own, part, intent);
         }
         return result == Copied::kDone ? CompletionStatus::kSuccess
@@ -77,7 +78,7 @@ Copied copy_to_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Out
     return copy_list(qp, wqe, link, Direction::kWrite, offset, n, to.address);
   }
   const memory::Place own{qp.space, reinterpret_cast<std::uint64_t>(wqe.inline_bytes() + offset)};
-  return copy_stretch(link, Direction::kWrite, own, to.address, n)
+  return copy_stretch(link, Direction::kWrite, own, to.address, n, offset + n == wqe.length)
              ? Copied::kDone
              : why_not(link, own, n, Intent::kRead);
 }

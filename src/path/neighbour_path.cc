@@ -1,6 +1,7 @@
 #include "path/neighbour_path.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -9,10 +10,10 @@
 
 #include "base/assert.h"
 #include "memory/copy.h"
-#include "memory/flight.h"
-#include "memory/grant.h"
 #include "path/direct_copy.h"
 #include "path/neighbour_copy.h"
+#include "path/neighbour_outbox.h"
+#include "path/neighbour_short_way.h"
 #include "path/neighbour_target.h"
 #include "transport/message.h"
 
@@ -20,7 +21,6 @@ namespace weft::path {
 namespace {
 
 using host::FlightUse;
-using memory::Flight;
 using memory::Hold;
 using queue::Budget;
 using queue::QueuePair;
@@ -29,6 +29,8 @@ using queue::SendWqe;
 /// A write behind work in the ring goes through the ring too, up to here; a longer one waits.
 constexpr std::uint32_t kRingWriteBytes = 4096;
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
+/// A message of this length lies in one line, with its record.
+constexpr std::uint32_t kLineBytes = host::kLine - host::kRecordPayloadAt;
 /// From the peer's end to the queue pair's: long for a program that is about to end too, and short
 /// for a person who waits.
 constexpr Nanoseconds kMourning_ns = 60'000'000;
@@ -37,12 +39,6 @@ constexpr std::uint32_t kShortBytes = 1024;
 /// Sends up to this length that are posted together travel together: a cache line takes several.
 constexpr std::uint32_t kShortSendBytes = 64;
 constexpr std::uint32_t kMostShortSends = 64;
-
-// A cookie names the element by the low bits of its index, and the run of records that it is of.
-constexpr std::uint32_t kIndexMask = 0x1'FFFF;
-constexpr unsigned kRunShift = 17;
-constexpr std::uint32_t kRunMask = 0x3FFF;
-constexpr std::uint32_t kCompletes = 1u << 31;
 
 CompletionStatus status_of(Answer answer) {
   switch (answer) {
@@ -66,7 +62,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
  public:
   NeighbourPathOfProcess(const QueuePair& qp, std::shared_ptr<host::Outbound> link,
                          host::ProcessPage& page)
-      : NeighbourPath(qp, std::move(link)), page_(page) {}
+      : NeighbourPath(qp, std::move(link)),
+        page_(page),
+        outbox_(*link_),
+        short_way_(*link_, page) {}
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
     if (fails_at_ != 0) [[unlikely]] {
@@ -93,10 +92,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       if (execute(qp, qp.sq.at(cursor_), budget) == Step::kWait) break;
     }
     if (alone(qp) && (qp.sq.empty() || (offset_ == 0 && !started_))) tell_drained(qp);
-    const bool waits = cursor_ != qp.sq.tail() && (full_ || !alone(qp));
-    if (waits != waits_) [[unlikely]]
-      set_waits(waits);
-    leave_ring();
+    outbox_.set_waits(cursor_ != qp.sq.tail() && (full_ || !alone(qp)));
+    outbox_.leave();
     const bool knock = std::exchange(published_, false);
     guard.unlock();
     if (knock) link_->ring_doorbell();
@@ -129,35 +126,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
-    if (!is_small_write(request)) return false;
-    const Sge& sge = request.sges.front();
-    const RemoteAddress& remote = request.remote;
-    if (!source_.covers(sge.lkey, sge.address, sge.length) ||
-        !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
-      return remember(qp, sge, remote);
-    }
-    host::FlightSlot* slot = page_.flight();
-    if (slot == nullptr) [[unlikely]]
-      return false;
-    Flight::mine().put(Hold::kLocal, source_.entry);
-    slot->put(FlightUse::kQueuePair, peer_.flight);
-    slot->put(FlightUse::kKey, target_.flight);
-    Flight::order();
-    host::flight_order(link_->fence);
-    const bool done =
-        peer_.holds() && source_.holds() && target_.holds() &&
-        !link_->dead.load(std::memory_order_relaxed) &&
-        memory::guarded_copy(target_.mapped + (remote.address - target_.base),
-                             source_.at(sge.address), sge.length) == memory::Fault::kNone;
-    slot->clear();
-    Flight::clear(Hold::kLocal);
-    if (!done) [[unlikely]] {
-      source_ = {};
-      target_ = {};
-      return false;
-    }
-    complete_at_once(qp, request, sge.length);
-    return true;
+    if (is_small_write(request)) return qp.sq.empty() && write_at_once(qp, request);
+    return request.op == SendOp::kSend && request.sges.size() == 1 &&
+           request.sges.front().length <= kLineBytes && cursor_ == qp.sq.tail() &&
+           (!has(request.flags, SendFlags::kFence) || alone(qp)) && send_at_once(qp, request);
   }
 
   void start_sending(QueuePair& qp) override {
@@ -169,13 +141,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     forget_progress();
     next_run();
     cursor_ = qp.sq.tail();
-    set_waits(false);
-    leave_ring();
-    {
-      const std::lock_guard guard(link_->lock);
-      link_->ring.forget(&qp);
-      std::erase(link_->waiting, &qp);
-    }
+    outbox_.forget(qp);
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
     transport::return_receive(qp, std::exchange(inbox.receive, nullptr));
   }
@@ -183,11 +149,11 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   void on_answers(QueuePair& qp, queue::SendGuard guard, std::span<RingAnswer> answers) override {
     for (RingAnswer& answer : answers) {
       if (!qp.can_send()) break;
-      if ((answer.cookie >> kRunShift & kRunMask) != run_) continue;
+      if (!outbox_.knows(answer.cookie)) continue;
       const std::uint32_t sequence = answered_;
       answered_ += answer.messages;
-      const std::uint32_t index = index_of(qp, answer.cookie);
-      if (qp.sq.empty() || index != qp.sq.head()) continue;
+      const std::uint32_t head = qp.sq.head();
+      if (qp.sq.empty() || outbox_.index_of(answer.cookie, head) != head) continue;
       on_answer(qp, sequence, answer);
     }
     advance(qp, std::move(guard), {});
@@ -222,6 +188,9 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
     if (transport::is_local(wqe.op)) return local(qp, wqe);
+    // What the answers before it bring home may be what it sends.
+    if (has(wqe.flags, SendFlags::kFence) && !alone(qp)) [[unlikely]]
+      return Step::kWait;
     if (!find_peer(qp)) [[unlikely]]
       return nobody(qp, wqe);
     switch (wqe.op) {
@@ -240,7 +209,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   Step local(QueuePair& qp, SendWqe& wqe) {
     if (!alone(qp)) return Step::kWait;
-    leave_ring();
+    outbox_.leave();
     if (wqe.op == SendOp::kDelay) {
       const Step step = delay(qp, wqe);
       if (step == Step::kNext) ++cursor_;
@@ -262,6 +231,74 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     return fail(qp, status);
   }
 
+  // ---- the short way -----------------------------------------------------------------------
+
+  bool write_at_once(QueuePair& qp, const SendRequest& request) {
+    if (!short_way_.knows_source(qp, request) || !short_way_.knows_target(request)) [[unlikely]]
+      return short_way_.worth_asking(request) && remember(qp, request);
+    if (!short_way_.write(peer_, request)) [[unlikely]]
+      return false;
+    complete_at_once(qp, request, request.sges.front().length);
+    return true;
+  }
+
+  /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
+  [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const SendRequest& request) {
+    if (find_peer(qp)) short_way_.remember(qp, peer_, request);
+    outbox_.leave();
+    return false;
+  }
+
+  /// A message that fits into one line of the ring, behind nothing that is not in the ring. The
+  /// record goes out first, the rest is done while it travels. A peer that sleeps is woken the long
+  /// way.
+  bool send_at_once(QueuePair& qp, const SendRequest& request) {
+    if (!short_way_.knows_source(qp, request)) return remember(qp, request);
+    SendWqe* wqe = qp.sq.reserve();
+    if (wqe == nullptr || qp.sq.max_sge() == 0 || not_before_ != 0 || !peer_.holds() ||
+        link_->dead.load(std::memory_order_relaxed) || link_->process.sleeping()) [[unlikely]] {
+      return false;
+    }
+    std::array<std::byte, kLineBytes> message{};
+    if (!short_way_.read(request, message.data())) [[unlikely]]
+      return false;
+    host::Record* record = outbox_.reserve(qp, kLineBytes);
+    if (record == nullptr) [[unlikely]] {
+      outbox_.leave();
+      return false;
+    }
+    std::memcpy(record->payload, message.data(), kLineBytes);
+    const Sge& sge = request.sges.front();
+    host::RecordHeader header = outbox_.header_for(qp, Ask::kSend, sge.length);
+    header.flags |= kFirstPart | kLastPart;
+    if (has(request.flags, SendFlags::kSolicited)) header.flags |= kSolicits;
+    header.length = sge.length;
+    const bool signaled = qp.signal_all || has(request.flags, SendFlags::kSignaled);
+    outbox_.publish(header, {&qp, cursor_, true, signaled});
+    outbox_.leave();
+    link_->ring_doorbell();  // if it fell asleep meanwhile
+
+    wqe->wr_id = request.wr_id;
+    wqe->op = SendOp::kSend;
+    wqe->flags = signaled ? request.flags | SendFlags::kSignaled : request.flags;
+    wqe->finished = false;
+    wqe->started = false;
+    wqe->status = CompletionStatus::kSuccess;
+    wqe->length = sge.length;
+    wqe->immediate = 0;
+    // In case that it has to be sent again.
+    if (has(request.flags, SendFlags::kInline)) {
+      wqe->num_sge = 0;
+      std::memcpy(wqe->inline_bytes(), message.data(), sge.length);
+    } else {
+      wqe->num_sge = 1;
+      *wqe->sges() = sge;
+    }
+    qp.sq.commit();
+    ++cursor_;
+    return true;
+  }
+
   // ---- the peer ----------------------------------------------------------------------------
 
   bool find_peer(QueuePair& qp) {
@@ -271,7 +308,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   [[gnu::noinline]] bool look_up_peer(QueuePair& qp) {
-    leave_ring();
+    outbox_.leave();
     peer_ = {};
     if (!link_->usable()) link_->receive(0);
     if (!link_->alive()) return false;
@@ -289,8 +326,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
         host::flight_word(link_->tables.tag(), true, host::PublicTables::flight_number(peer_.qpn));
     peer_.pd = entry->pd;
     peer_.access = entry->access;
-    source_ = {};
-    target_ = {};
+    short_way_.forget();
     return true;
   }
 
@@ -319,117 +355,51 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   /// The request breaks a rule of the peer's, which learns of it through the ring.
   Step refuse(QueuePair& qp, SendWqe& wqe, CompletionStatus status) {
-    if (!put(qp, Ask::kComplain, 0, Ends::kNot, [&](host::RecordHeader& header, std::byte*) {
-          header.immediate = static_cast<std::uint32_t>(status);
-          return true;
-        })) {
-      return Step::kWait;
-    }
+    if (reserve(qp, 0) == nullptr) return Step::kWait;
+    host::RecordHeader header = outbox_.header_for(qp, Ask::kComplain, 0);
+    header.immediate = static_cast<std::uint32_t>(status);
+    outbox_.publish_unnumbered(header);
+    published_ = true;
     return reliable_ ? give_up(qp, status) : lost(qp, wqe);
-  }
-
-  [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
-                                             const RemoteAddress& remote) {
-    if (sge.length == 0 || !find_peer(qp)) return false;
-    source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
-    target_ = grant_target(*link_, peer_, remote.key, Access::kRemoteWrite);
-    return false;
   }
 
   // ---- the ring ----------------------------------------------------------------------------
 
-  std::uint32_t cookie(bool completes) const {
-    return (completes ? kCompletes : 0) | run_ << kRunShift | (cursor_ & kIndexMask);
-  }
-  static std::uint32_t index_of(QueuePair& qp, std::uint32_t cookie) {
-    const std::uint32_t head = qp.sq.head();
-    return head + ((cookie - head) & kIndexMask);
-  }
-  /// Whatever is in the ring means nothing to us any more.
-  void next_run() {
-    run_ = (run_ + 1) & kRunMask;
-    answered_ = next_sequence_;
+  /// Whatever is in the ring means nothing to us any more; the next record has this number.
+  void next_run(std::uint32_t sequence) {
+    outbox_.begin_again(sequence);
+    answered_ = sequence;
     answered_offset_ = 0;
     parts_in_ring_ = false;
   }
+  void next_run() { next_run(outbox_.next_sequence()); }
 
-  // The ring's lock is kept from one record to the next: to take it again waits until the last
-  // record has reached the other core. Until advance() ends, or does something else.
-  void hold_ring() {
-    if (ring_held_) return;
-    link_->lock.lock();
-    ring_held_ = true;
-  }
-  void leave_ring() {
-    if (!ring_held_) return;
-    ring_held_ = false;
-    link_->lock.unlock();
-  }
-  /// The element at the cursor waits for answers to those before it.
-  void set_waits(bool waits) {
-    hold_ring();
-    link_->await(waits - waits_);
-    waits_ = waits;
-  }
-  /// Room for a record, with the ring held; nullptr: the queue pair waits for some.
   host::Record* reserve(QueuePair& qp, std::uint32_t bytes) {
-    hold_ring();
-    host::Record* record = link_->ring.reserve(bytes);
-    if (record == nullptr) [[unlikely]] {
-      if (std::find(link_->waiting.begin(), link_->waiting.end(), &qp) == link_->waiting.end()) {
-        link_->waiting.push_back(&qp);
-      }
-      full_ = true;
-    }
+    host::Record* record = outbox_.reserve(qp, bytes);
+    full_ = record == nullptr;
     return record;
   }
 
-  host::RecordHeader header_for(const QueuePair& qp, Ask ask, std::uint32_t bytes) const {
-    host::RecordHeader header;
-    header.kind = static_cast<std::uint8_t>(ask);
-    header.flags = static_cast<std::uint8_t>((qp.attributes.port - 1u) << kPortShift);
-    header.destination = qp.attributes.remote_qpn.value;
-    header.source = qp.qpn.value;
-    header.sequence = next_sequence_;
-    header.bytes = bytes;
-    return header;
-  }
-
-  void publish(const host::RecordHeader& header, const host::RingProducer::Note& note) {
-    // Before: whoever serves the reply must find that we wait for the answer.
-    if (note.awaited) link_->await(1);
-    link_->ring.publish(header, note);
-    published_ = true;
-    if (header.bytes > kShortBytes) leave_ring();
-  }
-
-  /// A record of this queue pair. fill(header, payload) completes it; false from there, or a full
-  /// ring: nothing was sent.
+  /// A record of the element at the cursor. fill(header, payload) completes it; false from there,
+  /// or a full ring: nothing was sent.
   template <class Fill>
   bool put(QueuePair& qp, Ask ask, std::uint32_t bytes, Ends ends, Fill fill) {
     host::Record* record = reserve(qp, bytes);
     if (record == nullptr) [[unlikely]]
       return false;
-    host::RecordHeader header = header_for(qp, ask, bytes);
+    host::RecordHeader header = outbox_.header_for(qp, ask, bytes);
     if (!fill(header, record->payload)) return false;
-    const bool nobodys = ask == Ask::kComplain;
-    publish(header, {.owner = nobodys ? nullptr : &qp,
-                     .cookie = cookie(ends != Ends::kNot),
-                     .awaited = ends == Ends::kAwaited});
-    if (!nobodys) ++next_sequence_;
+    outbox_.publish(header, {&qp, cursor_, ends != Ends::kNot, ends == Ends::kAwaited});
+    published_ = true;
+    if (bytes > kShortBytes) outbox_.leave();
     return true;
-  }
-
-  std::uint32_t ring_room() {
-    hold_ring();
-    return link_->ring.max_payload();
   }
 
   /// One part of the element's message as a record behind `ahead` bytes of another header.
   template <class Fill>
   Step put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask, std::uint32_t ahead,
                 Fill fill) {
-    const std::uint32_t room = ring_room() - ahead;
+    const std::uint32_t room = outbox_.room() - ahead;
     const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         {room, wqe.length - offset_, std::max<std::uint64_t>(budget.bytes, 1)}));
     const bool last = offset_ + n == wqe.length;
@@ -482,6 +452,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     for (; count < most; ++count) {
       const SendWqe& wqe = qp.sq.at(cursor_ + count);
       if (wqe.op != SendOp::kSend || wqe.length > kShortSendBytes) break;
+      if (count > 0 && has(wqe.flags, SendFlags::kFence)) break;
       *bytes += short_send_bytes(wqe.length);
     }
     return count;
@@ -511,13 +482,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       awaited = awaited || wqe.signaled();
       at += short_send_bytes(wqe.length);
     }
-    host::RecordHeader header = header_for(qp, Ask::kSends, bytes);
+    host::RecordHeader header = outbox_.header_for(qp, Ask::kSends, bytes);
     header.flags |= kFirstPart | kLastPart;
-    publish(header, {.owner = &qp,
-                     .cookie = cookie(true),
-                     .awaited = awaited,
-                     .messages = static_cast<std::uint16_t>(count)});
-    next_sequence_ += count;
+    outbox_.publish(header, {&qp, cursor_, true, awaited, static_cast<std::uint8_t>(count)});
+    published_ = true;
     cursor_ += count;
     budget.requests -= count - 1;
     budget.bytes -= bytes;
@@ -539,7 +507,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   void on_answer(QueuePair& qp, std::uint32_t sequence, RingAnswer& answer) {
     if (answer.messages > 1) sequence += complete_all_but_one(qp, answer);
     SendWqe& wqe = qp.sq.front();
-    const bool completes = (answer.cookie & kCompletes) != 0;
+    const bool completes = NeighbourOutbox::completes(answer.cookie);
     const auto how = answer_in(answer.status);
     if (how == Answer::kDone || !reliable_) [[likely]] {
       if (!take_data(qp, wqe, answer)) {
@@ -551,11 +519,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       return;
     }
     // Begin again with this element; what else is in the ring was not executed.
-    next_run();
+    next_run(sequence);
     cursor_ = qp.sq.head();
     offset_ = wqe.started ? wqe.length : 0;
     started_ = false;
-    next_sequence_ = answered_ = sequence;
     Step step = Step::kWait;
     switch (how) {
       case Answer::kNotReady:
@@ -574,7 +541,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   /// Of the messages in a record those before the one that the answer is for; how many they are.
   std::uint32_t complete_all_but_one(QueuePair& qp, const RingAnswer& answer) {
-    const auto last = static_cast<std::uint16_t>(answer.messages - 1);
+    const auto last = static_cast<std::uint8_t>(answer.messages - 1);
     const bool all = answer_in(answer.status) == Answer::kDone || !reliable_;
     const std::uint32_t count = all ? last : std::min(answer.executed, last);
     for (std::uint32_t i = 0; i < count; ++i) complete(qp, qp.sq.front());
@@ -626,7 +593,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
     host::FlightSlot* slot = page_.flight();
     if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, ask);
-    leave_ring();
+    outbox_.leave();
     const host::FlightScope scope(slot);
     const bool writes = ask == Ask::kWrite;
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
@@ -726,21 +693,16 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   host::ProcessPage& page_;
+  NeighbourOutbox outbox_;
+  NeighbourShortWay short_way_;
   Nanoseconds fails_at_ = 0;  ///< not 0: the peer's process is gone
   TargetPeer peer_;
-  // For execute_at_once().
-  memory::Grant<LocalKey> source_;
-  TargetGrant target_;
-  std::uint32_t cursor_ = 0;         ///< the next element to execute; those before are in the ring
-  std::uint32_t next_sequence_ = 0;  ///< of the next record
-  std::uint32_t answered_ = 0;       ///< sequence of the next record to be answered
+  std::uint32_t cursor_ = 0;    ///< the next element to execute; those before are in the ring
+  std::uint32_t answered_ = 0;  ///< sequence of the next record to be answered
   std::uint32_t answered_offset_ = 0;  ///< bytes of the front read that have come
-  std::uint32_t run_ = 0;              ///< advances when records in the ring lose their meaning
   bool parts_in_ring_ = false;         ///< of the element at the cursor
   bool published_ = false;             ///< the doorbell is still to be rung
-  bool ring_held_ = false;             ///< the link's lock is
   bool full_ = false;                  ///< the ring was
-  bool waits_ = false;                 ///< for answers; counted in the link
 };
 
 }  // namespace

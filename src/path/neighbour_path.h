@@ -8,6 +8,7 @@
 #include <span>
 
 #include "host/link.h"
+#include "memory/grant.h"
 #include "path/initiator.h"
 #include "path/neighbour_record.h"
 
@@ -17,8 +18,8 @@ namespace weft::path {
 struct RingAnswer {
   std::uint32_t cookie;
   std::uint16_t status;
-  std::uint16_t messages;  ///< in the record
-  std::uint16_t executed;  ///< of those, when not all were
+  std::uint8_t messages;  ///< in the record
+  std::uint8_t executed;  ///< of those, when not all were
   std::uint64_t old_value;
   std::uint32_t bytes;                ///< of data
   std::unique_ptr<std::byte[]> data;  ///< of a read
@@ -30,6 +31,8 @@ struct NeighbourInbox {
   queue::ReceiveWqe* receive = nullptr;  ///< of a message in progress
   std::uint32_t filled = 0;              ///< bytes of it that have come
   std::uint64_t use = 0;                 ///< name of the RDMA operation in progress
+  memory::Grant<LocalKey> into;          ///< the memory that buffers were in of late
+  LocalKey missed;                       ///< a key that `into` was not, the last time
 };
 
 class NeighbourPath : public Initiator {

@@ -48,8 +48,6 @@ class Execution {
 
   /// recv_lock held.
   Answer connected() {
-    if (!qp_.can_receive()) [[unlikely]]
-      return Answer::kNobody;
     if (ask() == Ask::kComplain) return complain();
     if (header_.sequence != inbox_->expected) {
       if (qp_.service == Service::kReliableConnection) return Answer::kOutOfTurn;
@@ -75,16 +73,16 @@ class Execution {
   /// All went well, and the program is about to see it: whoever waits for the news gets it first,
   /// or the program's reply might overtake it.
   void tell_sender() {
-    if (header_.awaited != 0) link_.give_back();
+    if (link_.ring.awaited()) link_.give_back();
   }
 
   bool reliable() const { return qp_.service == Service::kReliableConnection; }
 
   Answer execute() {
     if (header_.length > kMaxMessageBytes) return refuse(Answer::kInvalid);
+    if (ask() == Ask::kSend) [[likely]]
+      return send();
     switch (ask()) {
-      case Ask::kSend:
-        return send();
       case Ask::kSends:
         return sends();
       case Ask::kNotify:
@@ -150,6 +148,10 @@ class Execution {
   // ---- channel semantics -----------------------------------------------------------------------
 
   Answer send() {
+    if (flagged(kFirstPart) && flagged(kLastPart) && !flagged(kInvalidates)) {
+      if (header_.bytes != header_.length) return refuse(Answer::kInvalid);
+      return send_whole({payload(0), header_.bytes}, header_.flags, true);
+    }
     if (flagged(kFirstPart)) {
       inbox_->filled = 0;
       // A message that was never finished leaves its buffer to the next one.
@@ -173,16 +175,18 @@ class Execution {
 
   /// One after the other, until one cannot be executed: the answer is that one's.
   Answer sends() {
-    std::uint16_t executed = 0;
+    std::uint8_t executed = 0;
     for (std::uint32_t at = 0;;) {
       const auto message = short_send_at(at);
       if (!message) return refuse(Answer::kInvalid);
-      const Answer answer = short_send(*message, payload(at + sizeof(ShortSend)));
+      const std::uint32_t next = at + short_send_bytes(message->bytes);
+      const Answer answer = send_whole({payload(at + sizeof(ShortSend)), message->bytes},
+                                       message->flags & kSolicits, next >= header_.bytes);
       if (answer != Answer::kDone) {
         record_.executed = executed;
         return answer;
       }
-      at += short_send_bytes(message->bytes);
+      at = next;
       if (at >= header_.bytes) return answer;
       ++executed;
       ++inbox_->expected;  // the caller counts the last
@@ -198,21 +202,61 @@ class Execution {
     return message;
   }
 
-  Answer short_send(const ShortSend& message, const std::byte* bytes) {
-    queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-    if (receive == nullptr) receive = transport::take_receive(qp_);
-    if (receive == nullptr) return no_buffer();
+  /// A message that is there as a whole; `last`: the record has no other behind it.
+  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last) {
     transport::ReceiveOutcome outcome;
-    outcome.status = scatter(qp_, receive->sges(), 0, {bytes, message.bytes}, Hold::kScatter);
-    outcome.byte_count = message.bytes;
-    outcome.solicited = (message.flags & kSolicits) != 0;
+    outcome.byte_count = static_cast<std::uint32_t>(message.size());
+    outcome.solicited = (flags & kSolicits) != 0;
     outcome.source_qp = Qpn(header_.source);
-    if (outcome.status == CompletionStatus::kSuccess) {
-      transport::complete_receive(qp_, receive, outcome);
-      return Answer::kDone;
+    if ((flags & kHasImmediate) != 0) {
+      outcome.has_immediate = true;
+      outcome.immediate = header_.immediate;
     }
-    transport::complete_receive(qp_, receive, {.status = outcome.status});
+    queue::ReceiveQueue::Single single;
+    // A message that was never finished leaves its buffer to the next one.
+    if (inbox_->receive == nullptr && transport::take_single(qp_, &single)) [[likely]] {
+      outcome.status = store(single.sge, message);
+      if (outcome.status == CompletionStatus::kSuccess) [[likely]] {
+        if (last) tell_sender();
+        transport::complete_receive(qp_, single.wr_id, outcome);
+        return Answer::kDone;
+      }
+      transport::complete_receive(qp_, single.wr_id, {.status = outcome.status});
+    } else {
+      queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
+      if (receive == nullptr) receive = transport::take_receive(qp_);
+      if (receive == nullptr) return no_buffer();
+      outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
+      const bool good = outcome.status == CompletionStatus::kSuccess;
+      if (good && last) tell_sender();
+      transport::complete_receive(
+          qp_, receive, good ? outcome : transport::ReceiveOutcome{.status = outcome.status});
+      if (good) return Answer::kDone;
+    }
     return refuse(answer_of(outcome.status));
+  }
+
+  /// scatter() for a list of one element.
+  CompletionStatus store(const Sge& sge, std::span<const std::byte> message) {
+    if (message.size() > sge.length) return CompletionStatus::kLocalLengthError;
+    if (message.empty()) return CompletionStatus::kSuccess;
+    memory::Grant<LocalKey>& into = inbox_->into;
+    if (into.covers(sge.lkey, sge.address, message.size())) [[likely]] {
+      Flight::publish(Hold::kScatter, into.entry);
+      const bool stored =
+          into.holds() && memory::guarded_copy(into.at(sge.address), message.data(),
+                                               message.size()) == memory::Fault::kNone;
+      Flight::clear(Hold::kScatter);
+      if (stored) [[likely]]
+        return CompletionStatus::kSuccess;
+      into = {};
+    } else if (std::exchange(inbox_->missed, sge.lkey) == sge.lkey) {
+      into = memory::grant_local(*qp_.shared->keys, sge.lkey, qp_.pd, memory::Intent::kWrite);
+    }
+    const auto to = check_part(qp_, sge, 0, message.size(), memory::Intent::kWrite, Hold::kScatter);
+    const bool stored = to && memory::store(*to, message) == memory::Fault::kNone;
+    Flight::clear(Hold::kScatter);
+    return stored ? CompletionStatus::kSuccess : CompletionStatus::kLocalProtectionError;
   }
 
   Answer deliver() {
@@ -384,7 +428,7 @@ void Execution::datagram(const Gid& source) {
 
 /// Where records of a connection from there arrive; nullptr when there is none. recv_lock held.
 NeighbourInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t source_qpn) {
-  if (qp.path == nullptr || !qp.path->crosses_processes() ||
+  if (!qp.can_receive() || qp.path == nullptr || !qp.path->crosses_processes() ||
       qp.attributes.remote_qpn.value != source_qpn || qp.attributes.remote_gid != source) {
     return nullptr;
   }
@@ -394,42 +438,72 @@ NeighbourInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t
 }  // namespace
 
 void RecordService::serve(const Taken& taken) {
-  const std::uint16_t status = status_of(taken);
-  // Success needs no store: the record came with a status that says so.
-  if (status != status_with(Answer::kDone)) [[unlikely]]
-    taken.record->status = status;
-}
-
-std::uint16_t RecordService::status_of(const Taken& taken) {
   const RecordHeader& header = taken.header;
-  const bool same = qp_ != nullptr && header.destination == destination_ &&
-                    header.source == source_ && header.flags >> kPortShift == port_ && left_ > 0;
-  if (!same && !enter(header)) return status_with(Answer::kNobody);
-  left_ -= kRecordCost + std::int64_t{header.bytes};
-  Execution execution(*qp_, link_, taken, inbox_);
-  if (inbox_ == nullptr) {
-    if (static_cast<Ask>(header.kind) == Ask::kDatagram) execution.datagram(*gid_);
-    return status_with(Answer::kDone);
+  const bool again = qp_ != nullptr && left_ > 0 && last_.is_for(link_, header);
+  if (!again && !enter(header)) {
+    taken.record->status = status_with(Answer::kNobody);
+    return;
   }
-  const Answer answer = execution.connected();
-  return status_with(answer, qp_->attributes.min_rnr_timer);
+  left_ -= kRecordCost + std::int64_t{header.bytes};
+  Execution execution(*qp_, link_, taken, last_.inbox);
+  if (last_.inbox == nullptr) {
+    if (static_cast<Ask>(header.kind) == Ask::kDatagram) execution.datagram(*last_.gid);
+    ++messages_;
+    return;
+  }
+  const std::uint32_t first = last_.inbox->expected;
+  const Answer answer = qp_->epoch.load(std::memory_order_acquire) == last_.epoch
+                            ? execution.connected()
+                            : Answer::kNobody;
+  messages_ += last_.inbox->expected - first;
+  // Success needs no store: the record came with a status that says so.
+  if (answer != Answer::kDone) [[unlikely]]
+    taken.record->status = status_with(answer, qp_->attributes.min_rnr_timer);
 }
 
+/// Most often it is the queue pair of the last time, whose memory stays a queue pair's whatever
+/// becomes of it, and its epoch tells that nothing has changed.
 bool RecordService::enter(const RecordHeader& header) {
   leave();
-  destination_ = header.destination;
-  source_ = header.source;
-  port_ = header.flags >> kPortShift;
-  if (destination_ > kMask24 || source_ > kMask24 || port_ >= link_.addresses.size()) return false;
-  gid_ = &link_.addresses[port_];
-  qp_ = table_.find(Qpn(destination_));
-  if (qp_ == nullptr) return false;
-  qp_->recv_lock.lock();
+  if (last_.is_for(link_, header)) [[likely]] {
+    Flight::publish(Hold::kPeer, last_.qp);
+    if (last_.qp->epoch.load(std::memory_order_acquire) == last_.epoch) [[likely]] {
+      hold(*last_.qp);
+      return true;
+    }
+    Flight::clear(Hold::kPeer);
+  }
+  return look_up(header);
+}
+
+bool RecordService::look_up(const RecordHeader& header) {
+  last_ = {};
+  const unsigned port = header.flags >> kPortShift;
+  if (header.destination > kMask24 || header.source > kMask24 || port >= link_.addresses.size()) {
+    return false;
+  }
+  QueuePair* qp = table_.find(Qpn(header.destination));
+  if (qp == nullptr) return false;
+  hold(*qp);
+  // Before the look at the connection: a change meanwhile is noticed at the first use.
+  const std::uint32_t epoch = qp->epoch.load(std::memory_order_acquire);
+  const Gid& gid = link_.addresses[port];
+  NeighbourInbox* inbox = nullptr;
+  if (qp->service != Service::kUnreliableDatagram) {
+    inbox = find_inbox(*qp, gid, header.source);
+    if (inbox == nullptr) {
+      leave();
+      return false;
+    }
+  }
+  last_ = {&link_, qp, inbox, &gid, epoch, header.destination, header.source, port};
+  return true;
+}
+
+void RecordService::hold(QueuePair& qp) {
+  qp.recv_lock.lock();
+  qp_ = &qp;
   left_ = kRunBytes;
-  if (qp_->service == Service::kUnreliableDatagram) return true;
-  inbox_ = find_inbox(*qp_, *gid_, source_);
-  if (inbox_ == nullptr) leave();
-  return inbox_ != nullptr;
 }
 
 void RecordService::leave() {
@@ -437,7 +511,6 @@ void RecordService::leave() {
   qp_->recv_lock.unlock();
   Flight::clear(Hold::kPeer);
   qp_ = nullptr;
-  inbox_ = nullptr;
 }
 
 }  // namespace weft::path

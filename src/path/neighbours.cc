@@ -11,7 +11,6 @@
 #include "obs/log.h"
 #include "path/direct_copy.h"
 #include "path/neighbour_path.h"
-#include "path/neighbour_service.h"
 
 namespace weft::path {
 namespace {
@@ -21,14 +20,19 @@ using memory::Hold;
 using queue::QueuePair;
 
 constexpr int kRecordsPerPoll = 256;
+/// Then the program gets its turn, to take completions and to post fresh buffers: its peer, who is
+/// told at once what came, could go on for as long as there are buffers.
+constexpr std::uint32_t kMessagesPerPoll = 64;
 /// Lines of records that may be executed before the initiator is told.
 constexpr std::uint32_t kMostOwed = 64;
-/// Polls that find nothing before it is told of records that nobody waits for.
-constexpr std::uint32_t kIdlePolls = 32;
+/// Lines of records that come together, not one by one.
+constexpr std::uint32_t kManyLines = 4;
+/// Polls that find nothing before answers are looked for, and given, that nobody waits for; and how
+/// often those that are given wait for more of them.
+constexpr int kIdlePolls = 64;
+constexpr std::uint32_t kIdleRounds = 4;
 /// Polls that bring messages before answers are looked for all the same.
-constexpr int kMostPassedOver = 8;
-/// Polls between two looks for answers that nobody waits for.
-constexpr std::uint32_t kPollsPerLook = 32;
+constexpr int kMostPassedOver = 32;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
@@ -65,7 +69,8 @@ bool has_awaited(const host::Outbound& link) {
 
 Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
                        queue::Scheduler& scheduler, Walk walk)
-    : presence_(std::move(presence)),
+    : Source(presence->links()),
+      presence_(std::move(presence)),
       table_(table),
       scheduler_(scheduler),
       walk_(std::move(walk)) {}
@@ -106,12 +111,27 @@ std::unique_ptr<queue::Path> Neighbours::make_path(QueuePair& qp, const Gid& gid
 bool Neighbours::poll() {
   if (!presence_->receive_lock.try_lock()) return false;  // somebody else is at it
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
-  owes_ = false;
-  const bool did = serve_inbound();
-  // A message that came is what the program waits for; answers can wait a little.
-  if (did && ++passed_over_ < kMostPassedOver) return true;
-  passed_over_ = 0;
-  return collect_answers() || did || owes_;
+  const bool came = serve_rings();
+  // A message that came is what the program waits for; all else can wait a little, and most of it
+  // for longer.
+  if (came) idle_polls_ = 0;
+  if (came ? ++passed_over_ < kMostPassedOver : !in_a_hurry() && ++idle_polls_ < kIdlePolls) {
+    // Whoever looks at a line without a pause holds up the one who is about to write it.
+    if (!came) base::relax();
+    return came || owes_;
+  }
+  passed_over_ = idle_polls_ = 0;
+  owes_ = hurries_ = false;
+  const bool gave = give_back_all();
+  return collect_answers() || gave || came || owes_;
+}
+
+bool Neighbours::in_a_hurry() {
+  if (hurries_) return true;
+  for (const auto& link : presence_->outbound()) {
+    if (link->awaited.load(std::memory_order_relaxed) != 0) return true;
+  }
+  return false;
 }
 
 bool Neighbours::has_work() {
@@ -128,20 +148,60 @@ bool Neighbours::has_work() {
   return false;
 }
 
-bool Neighbours::serve_inbound() {
+bool Neighbours::serve_rings() {
+  bool came = false;
+  const auto& links = presence_->inbound();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (!links[i]->ring.ready()) continue;
+    came = true;
+    serve(*links[i], last_[i % last_.size()]);
+  }
+  return came;
+}
+
+void Neighbours::serve(host::Inbound& link, LastServed& last) {
+  collect_awaited();
+  std::uint32_t lines = 0;
+  {
+    RecordService service(table_, link, last);
+    host::RingConsumer::Taken taken;
+    for (int n = 0; n < kRecordsPerPoll && service.messages() < kMessagesPerPoll; ++n) {
+      if (!link.ring.ready()) break;
+      if ((n > 0 && answers_wait()) || !link.ring.take(&taken)) break;
+      lines += taken.header.lines;
+      service.serve(taken);
+    }
+  }
+  link.owed += lines;
+  link.idle_rounds = 0;
+  hurries_ = hurries_ || link.ring.awaited();
+  // Many at once are a stream, whose sender waits for room rather than for a reply.
+  if (link.owed > kMostOwed || (lines >= kManyLines && link.ring.awaited())) link.give_back();
+}
+
+// The initiator waits for our next message rather than for the news that we got its own. Those
+// travel on a cache line of their own, and its look at that line holds up what it waits for: so
+// they follow when there is nothing else to do, and when somebody waits for them or there are many.
+bool Neighbours::give_back_all() {
   bool did = false;
   auto& links = presence_->inbound();
   for (std::size_t i = 0; i < links.size();) {
     host::Inbound& link = *links[i];
     // Before the look into the ring: what it sent last is there then.
     const bool dead = link.dead.load(std::memory_order_acquire);
-    if (serve_ring(link)) {
-      did = true;
+    if (link.ring.ready() && !link.ring.broken()) {
+      owes_ = true;
     } else if (link.owed > 0) {
-      give_back(link);
+      if (link.ring.awaited() || ++link.idle_rounds >= kIdleRounds) {
+        link.give_back();
+        did = true;
+      } else {
+        owes_ = true;
+      }
     } else if (dead || link.ring.broken()) [[unlikely]] {
       // What it sent before its end has been executed.
       links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
+      last_.fill({});  // another link may come to lie where this was
       presence_->dropped_link();
       did = true;
       continue;
@@ -149,36 +209,6 @@ bool Neighbours::serve_inbound() {
     ++i;
   }
   return did;
-}
-
-bool Neighbours::serve_ring(host::Inbound& link) {
-  if (!link.ring.ready()) return false;
-  collect_awaited();
-  host::RingConsumer::Taken taken;
-  if (!link.ring.take(&taken)) return false;
-  {
-    RecordService service(table_, link);
-    int n = 0;
-    do {
-      link.owed += taken.header.lines;
-      service.serve(taken);
-    } while (++n < kRecordsPerPoll && link.ring.ready() && !answers_wait() &&
-             link.ring.take(&taken));
-  }
-  link.idle_polls = 0;
-  if (link.owed > kMostOwed) link.give_back();
-  return true;
-}
-
-// The initiator waits for our next message rather than for the news that we got its own. Those
-// travel on a cache line of their own, and its look at that line holds up what it waits for: so
-// they follow when there is nothing else to do, and when somebody waits for them or there are many.
-void Neighbours::give_back(host::Inbound& link) {
-  if (link.ring.awaited() || ++link.idle_polls >= kIdlePolls) {
-    link.give_back();
-  } else {
-    owes_ = true;
-  }
 }
 
 // The peer gave back what somebody here waits for before it sent what we are about to serve: a
@@ -198,14 +228,12 @@ bool Neighbours::answers_wait() const {
 
 bool Neighbours::collect_answers() {
   bool did = false;
-  const bool look = ++polls_ % kPollsPerLook == 0;
   auto& links = presence_->outbound();
   for (std::size_t i = 0; i < links.size();) {
     host::Outbound& link = *links[i];
     // Before the look for answers: those that it gave last are there then.
     const bool dead = link.dead.load(std::memory_order_acquire);
-    const bool waited_for = link.awaited.load(std::memory_order_relaxed) != 0;
-    if ((waited_for || look || dead) && link.ring.moved()) did |= collect(link);
+    if (link.ring.moved()) did |= collect(link);
     if (dead) [[unlikely]] {
       const std::shared_ptr<host::Outbound> gone = links[i];
       links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));

@@ -12,6 +12,7 @@
 #include "path/directory.h"
 #include "path/engine.h"
 #include "path/neighbour_path.h"
+#include "path/neighbour_service.h"
 
 namespace weft::path {
 
@@ -41,15 +42,16 @@ class Neighbours final : public Source {
   // Source
   bool poll() override;
   bool has_work() override;
-  bool active() const override { return presence_->has_links(); }
   int wait_fd() const override { return presence_->wait_fd(); }
   void serve() override;
   void farewell() override;
 
  private:
-  bool serve_inbound();
-  bool serve_ring(host::Inbound& link);
-  void give_back(host::Inbound& link);
+  bool serve_rings();
+  void serve(host::Inbound& link, LastServed& last);
+  /// Somebody waits for an answer of ours, or we for one.
+  bool in_a_hurry();
+  bool give_back_all();
   void pay_debts();
   bool collect_answers();
   void collect_awaited();
@@ -63,9 +65,11 @@ class Neighbours final : public Source {
   Walk walk_;
   // Under the presence's receive_lock.
   std::array<RingAnswer, 64> answers_;
-  int passed_over_ = 0;
-  bool owes_ = false;  ///< there are records to be given back, a few polls from now
-  std::uint32_t polls_ = 0;
+  std::array<LastServed, 8> last_;  ///< by the places of links, which may share one
+  int passed_over_ = 0;             ///< polls that brought messages
+  int idle_polls_ = 0;              ///< polls that brought none
+  bool hurries_ = false;            ///< somebody waits for a record to be given back
+  bool owes_ = false;               ///< there is more to do a few polls from now
 };
 
 }  // namespace weft::path

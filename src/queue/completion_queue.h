@@ -15,7 +15,7 @@
 #include <mutex>
 #include <span>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "host/fork.h"
 #include "weft/work.h"
 
@@ -121,7 +121,7 @@ class CompletionQueue {
   bool make_room();
   void notify(bool solicited);
 
-  base::Lock lock_;
+  base::BiasedLock lock_;
   Armed armed_ = Armed::kNo;
   std::atomic<bool> overrun_{false};
   std::uint32_t capacity_;

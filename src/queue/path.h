@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "weft/access.h"
 #include "weft/types.h"
 
@@ -24,7 +24,7 @@ struct SendRequest;
 namespace weft::queue {
 
 /// The queue pair's send_lock, held; handed to the callee, which lets go of it before it returns.
-using SendGuard = std::unique_lock<base::Lock>;
+using SendGuard = std::unique_lock<base::BiasedLock>;
 
 /// What one call may do before it must hand the rest to the scheduler (B: at most 256 KiB inline).
 struct Budget {
@@ -54,9 +54,9 @@ class Path {
   /// scheduler. Takes over the send lock.
   virtual void advance(QueuePair& qp, SendGuard guard, Budget budget) = 0;
 
-  /// The short way for the most common request, when the send queue is empty: execute it straight
-  /// from the caller's hand and complete it. False if anything at all is out of the ordinary; then
-  /// nothing has happened that posting it the long way would not do again. Send lock held.
+  /// The short way for the most common requests, when nothing waits before them: execute it
+  /// straight from the caller's hand. False if anything at all is out of the ordinary; then nothing
+  /// has happened that posting it the long way would not do again. Send lock held.
   virtual bool execute_at_once(QueuePair& qp, const SendRequest& request) = 0;
 
   /// The queue pair becomes ready to send, with the settings that it has now. Both locks held.

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "host/public_tables.h"
 #include "memory/key_table.h"
 #include "obs/counters.h"
@@ -72,8 +72,8 @@ class QueuePair {
   void* owner = nullptr;                   ///< the verbs object, for events
   host::PublicQueuePair* shown = nullptr;  ///< what neighbours on the host see of it
 
-  base::Lock send_lock;
-  base::Lock recv_lock;
+  base::BiasedLock send_lock;
+  base::BiasedLock recv_lock;
   QueuePairAttributes attributes;
   SendQueue sq;
   ReceiveQueue rq;

@@ -64,31 +64,40 @@ ReceiveWqe* ReceiveQueue::slot(std::uint32_t index) const {
   return reinterpret_cast<ReceiveWqe*>(block_ + std::size_t{index} * stride_);
 }
 
-Result<void> ReceiveQueue::post(const ReceiveRequest& request) {
+Result<void> ReceiveQueue::refuse(const ReceiveRequest& request) const {
   if (request.sges.size() > max_sge_) {
     return fail(Errc::kInvalidArgument,
                 fmt::format("sges: {} elements, but the queue was created with at most {}",
                             request.sges.size(), max_sge_));
   }
-  const std::lock_guard guard(lock_);
-  if (free_count_ == 0) [[unlikely]] {
-    if (size_ == capacity_) {
-      return fail(Errc::kQueueFull,
-                  fmt::format("receive queue full: all {} elements are in use", capacity_));
-    }
-    if (!grow()) return fail(Errc::kOutOfMemory, "no memory for the receive ring");
+  if (size_ == capacity_) {
+    return fail(Errc::kQueueFull,
+                fmt::format("receive queue full: all {} elements are in use", capacity_));
   }
-  const std::uint32_t index = free_[--free_count_];
-  ReceiveWqe* wqe = slot(index);
-  wqe->wr_id = request.wr_id;
-  wqe->num_sge = static_cast<std::uint32_t>(request.sges.size());
-  wqe->index = index;
-  std::copy(request.sges.begin(), request.sges.end(), reinterpret_cast<Sge*>(wqe + 1));
-  const std::uint32_t count = count_.load(std::memory_order_relaxed);
-  std::uint32_t last = first_ + count;
-  if (last >= size_) last -= size_;
-  posted_[last] = index;
-  count_.store(count + 1, std::memory_order_relaxed);
+  return fail(Errc::kOutOfMemory, "no memory for the receive ring");
+}
+
+Result<void> ReceiveQueue::post(std::span<const ReceiveRequest> requests, std::size_t* posted) {
+  *posted = 0;
+  const std::lock_guard guard(lock_);
+  std::uint32_t count = count_.load(std::memory_order_relaxed);
+  for (const ReceiveRequest& request : requests) {
+    const bool has_room = free_count_ > 0 || (size_ < capacity_ && grow());
+    if (!has_room || request.sges.size() > max_sge_) [[unlikely]]
+      return refuse(request);
+    const std::uint32_t index = free_[--free_count_];
+    ReceiveWqe* wqe = slot(index);
+    wqe->wr_id = request.wr_id;
+    wqe->num_sge = static_cast<std::uint32_t>(request.sges.size());
+    wqe->index = index;
+    Sge* to = reinterpret_cast<Sge*>(wqe + 1);
+    for (const Sge& sge : request.sges) *to++ = sge;
+    std::uint32_t last = first_ + count;
+    if (last >= size_) last -= size_;
+    posted_[last] = index;
+    count_.store(++count, std::memory_order_relaxed);
+    ++*posted;
+  }
   return {};
 }
 
@@ -100,6 +109,19 @@ ReceiveWqe* ReceiveQueue::take() {
   first_ = first_ + 1 == size_ ? 0 : first_ + 1;
   count_.store(count - 1, std::memory_order_relaxed);
   return wqe;
+}
+
+bool ReceiveQueue::take_single(Single* out) {
+  const std::lock_guard guard(lock_);
+  const std::uint32_t count = count_.load(std::memory_order_relaxed);
+  if (count == 0) return false;
+  const ReceiveWqe* wqe = slot(posted_[first_]);
+  if (wqe->num_sge != 1) return false;
+  *out = {wqe->wr_id, wqe->sges().front()};
+  free_[free_count_++] = wqe->index;
+  first_ = first_ + 1 == size_ ? 0 : first_ + 1;
+  count_.store(count - 1, std::memory_order_relaxed);
+  return true;
 }
 
 void ReceiveQueue::release(ReceiveWqe* wqe) {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "weft/result.h"
 #include "weft/work.h"
 
@@ -35,11 +35,22 @@ class ReceiveQueue {
   /// Forgets all elements and gives the memory back. No element may be with a taker.
   void clear();
 
-  /// Any thread.
-  Result<void> post(const ReceiveRequest& request);
+  /// Any thread. `posted` counts those before the first that is refused.
+  Result<void> post(std::span<const ReceiveRequest> requests, std::size_t* posted);
+  Result<void> post(const ReceiveRequest& request) {
+    std::size_t posted = 0;
+    return post({&request, 1}, &posted);
+  }
   /// The oldest buffer, or nullptr: receiver not ready. Any thread.
   ReceiveWqe* take();
   void release(ReceiveWqe* wqe);
+  /// Both in one step, for whoever fills the buffer at once. Only if its list has one element:
+  /// false otherwise, and when there is no buffer.
+  struct Single {
+    std::uint64_t wr_id;
+    Sge sge;
+  };
+  bool take_single(Single* out);
 
   /// Wakes nobody: a limit that is crossed shows in take()'s caller through limit_reached().
   void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
@@ -59,10 +70,11 @@ class ReceiveQueue {
   };
 
   bool grow();
+  Result<void> refuse(const ReceiveRequest& request) const;
   std::size_t block_bytes() const;
   ReceiveWqe* slot(std::uint32_t index) const;
 
-  base::Lock lock_;
+  base::BiasedLock lock_;
   // One block: the elements, then a ring of posted indices, then a stack of free ones.
   std::byte* block_ = nullptr;
   std::uint32_t* posted_ = nullptr;

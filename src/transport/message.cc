@@ -6,21 +6,26 @@
 
 namespace weft::transport {
 
+void complete_receive(queue::QueuePair& qp, std::uint64_t wr_id, const ReceiveOutcome& outcome) {
+  qp.recv_cq->emplace(outcome.solicited, [&](Completion& completion) {
+    completion.wr_id = wr_id;
+    completion.status = outcome.status;
+    completion.op = outcome.op;
+    completion.has_immediate = outcome.has_immediate;
+    completion.has_invalidate = outcome.has_invalidate;
+    completion.has_grh = outcome.has_grh;
+    completion.byte_count = outcome.byte_count;
+    completion.immediate = outcome.immediate;
+    completion.invalidated_key = outcome.invalidated_key;
+    completion.qpn = qp.qpn;
+    completion.source_qp = outcome.source_qp;
+  });
+}
+
 void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome) {
-  Completion completion;
-  completion.wr_id = wqe->wr_id;
-  completion.status = outcome.status;
-  completion.op = outcome.op;
-  completion.byte_count = outcome.byte_count;
-  completion.qpn = qp.qpn;
-  completion.source_qp = outcome.source_qp;
-  completion.has_grh = outcome.has_grh;
-  completion.has_immediate = outcome.has_immediate;
-  completion.immediate = outcome.immediate;
-  completion.has_invalidate = outcome.has_invalidate;
-  completion.invalidated_key = outcome.invalidated_key;
+  const std::uint64_t wr_id = wqe->wr_id;
   qp.receives().release(wqe);
-  qp.recv_cq->push(completion, outcome.solicited);
+  complete_receive(qp, wr_id, outcome);
 }
 
 void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe) {
@@ -32,13 +37,26 @@ void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe) {
   }
 }
 
-queue::ReceiveWqe* take_receive(queue::QueuePair& qp) {
-  queue::ReceiveQueue& queue = qp.receives();
-  queue::ReceiveWqe* wqe = queue.take();
-  if (qp.shared_receive != nullptr && queue.limit_reached()) {
-    qp.shared->events->on_limit_reached(queue);
+namespace {
+
+void check_limit(queue::QueuePair& qp) {
+  if (qp.shared_receive != nullptr && qp.shared_receive->limit_reached()) {
+    qp.shared->events->on_limit_reached(*qp.shared_receive);
   }
+}
+
+}  // namespace
+
+queue::ReceiveWqe* take_receive(queue::QueuePair& qp) {
+  queue::ReceiveWqe* wqe = qp.receives().take();
+  check_limit(qp);
   return wqe;
+}
+
+bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out) {
+  if (!qp.receives().take_single(out)) return false;
+  check_limit(qp);
+  return true;
 }
 
 void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame) {

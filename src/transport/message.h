@@ -56,6 +56,8 @@ struct ReceiveOutcome {
   RemoteKey invalidated_key{};
 };
 void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome);
+/// The same for a buffer that take_single() gave.
+void complete_receive(queue::QueuePair& qp, std::uint64_t wr_id, const ReceiveOutcome& outcome);
 
 /// Gives back the buffer of an unfinished message: flushed, or in reset without a word. nullptr is
 /// allowed.
@@ -63,6 +65,8 @@ void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe);
 
 /// Takes a receive buffer and tells when a shared queue ran low. nullptr: receiver not ready.
 queue::ReceiveWqe* take_receive(queue::QueuePair& qp);
+/// The same for a message that is there as a whole: see ReceiveQueue::take_single().
+bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out);
 
 /// Builds the frame that carries message bytes from `offset` on: a send or a write of a connected
 /// service, with the headers that its place in the message asks for. Anything but kSuccess is the

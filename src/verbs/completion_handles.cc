@@ -56,8 +56,12 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) const {
 }
 
 std::optional<Completion> CompletionQueue::poll() const {
-  Completion completion;
-  if (poll(std::span(&completion, 1)) == 0) return {};
+  std::optional<Completion> completion;
+  if (object_->queue.empty()) {
+    object_->controller->poll();
+    if (object_->queue.empty()) return completion;
+  }
+  if (object_->queue.take({&completion.emplace(), 1}) == 0) completion.reset();
   return completion;
 }
 

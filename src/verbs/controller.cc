@@ -448,10 +448,7 @@ Result<void> Controller::post_receive(queue::QueuePair& qp,
   if (state == QpState::kReset) {
     return fail(Errc::kInvalidState, "state: RESET takes no receive buffers (it needs INIT)");
   }
-  for (const ReceiveRequest& request : requests) {
-    if (auto ok = qp.rq.post(request); !ok) return ok;
-    ++*posted;
-  }
+  if (auto ok = qp.rq.post(requests, posted); !ok) return ok;
   if (qp.state.load(std::memory_order_acquire) == QpState::kError) {
     engine_.run_soon(qp);
     engine_.flush_failed();

@@ -105,7 +105,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
     if (!qp.send_lock.try_lock()) [[unlikely]]
       return false;
     const std::lock_guard guard(qp.send_lock, std::adopt_lock);
-    return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend && qp.sq.empty() &&
+    return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend &&
            qp.path->execute_at_once(qp, request);
   }
   Result<void> post_receive(queue::QueuePair& qp, std::span<const ReceiveRequest> requests,

@@ -79,8 +79,8 @@ class Drill {
     const std::uint32_t sizes[] = {128 << 10, 256 << 10, 512 << 10, 1 << 20,
                                    2 << 20,   0,         96 << 10,  host::kFirstRingBytes};
     record.header.kind = feed_.below(4) == 0 ? feed_.byte() : std::uint8_t(feed_.below(3));
-    record.header.lines = feed_.pick(lines) & 0x7FFF;
-    record.header.awaited = feed_.below(2) & 1;
+    record.header.lines = feed_.pick(lines);
+    record.awaited = feed_.byte();
     record.header.bytes = feed_.pick(bytes);
     record.header.immediate = feed_.pick(sizes);
     const std::uint64_t ticket = feed_.below(8) == 0 ? feed_.word() : host::ticket_of(0, position);

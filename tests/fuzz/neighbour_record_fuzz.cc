@@ -133,7 +133,7 @@ class Drill {
     const std::size_t room = taken.header.lines * host::kLine - host::kRecordPayloadAt;
     std::byte* const payload = payload_of(*taken.record);
     std::memset(payload + bytes, 0x55, room - bytes);
-    path::RecordService(table_, link_).serve(taken);
+    path::RecordService(table_, link_, last_).serve(taken);
     for (std::size_t i = bytes; i < room; ++i) {
       WEFT_ASSERT(payload[i] == std::byte{0x55});
     }
@@ -199,6 +199,7 @@ class Drill {
   memory::RegionKeys once_, reader_;
   host::RingProducer producer_ = host::RingProducer::create().value();
   host::Inbound link_;
+  path::LastServed last_;
   std::uint32_t sequence_ = 0;
   std::uint32_t sends_ = 0;  ///< messages in the last kSends
 };

@@ -168,7 +168,8 @@ TEST(Ring, record_starts_without_an_answer_also_where_another_had_one) {
     ASSERT_TRUE(ends.consumer.take(&taken));
     ASSERT_EQ(taken.record->status, 0u) << i;
     ASSERT_EQ(taken.record->executed, 0u) << i;
-    taken.record->status = taken.record->executed = 0xFFFF;
+    taken.record->status = 0xFFFF;
+    taken.record->executed = 0xFF;
     ends.consumer.give_back();
     collect_all(ends.producer);
   }
@@ -319,7 +320,7 @@ RecordHeader header_of(RecordKind kind, std::uint16_t lines, std::uint32_t bytes
                        std::uint32_t immediate = 0) {
   RecordHeader header;
   header.kind = static_cast<std::uint8_t>(kind);
-  header.lines = lines & 0x7FFF;
+  header.lines = lines;
   header.bytes = bytes;
   header.immediate = immediate;
   return header;
@@ -329,7 +330,7 @@ constexpr std::uint16_t kLinesOfRing = kFirstRingBytes / kLine;
 const Lie kLies[] = {
     {"no_lines", header_of(RecordKind::kFirstOfUser, 0, 0)},
     {"more_lines_than_the_ring", header_of(RecordKind::kFirstOfUser, kLinesOfRing + 1, 0)},
-    {"most_lines", header_of(RecordKind::kFirstOfUser, 0x7FFF, 0)},
+    {"most_lines", header_of(RecordKind::kFirstOfUser, 0xFFFF, 0)},
     {"a_byte_too_many", header_of(RecordKind::kFirstOfUser, 1, 25)},
     {"most_bytes", header_of(RecordKind::kFirstOfUser, 2, 0xFFFFFFFF)},
     {"pad_without_lines", header_of(RecordKind::kPad, 0, 0)},

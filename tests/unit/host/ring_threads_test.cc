@@ -75,7 +75,7 @@ TEST(RingThreads, consumer_of_a_ring_that_changes_all_the_time_stays_inside_it) 
         Record& record = ends.record_at(line * kLine);
         RecordHeader header;
         header.kind = static_cast<std::uint8_t>(random.below(4));
-        header.lines = random.below(3) & 3;
+        header.lines = static_cast<std::uint16_t>(random.below(3));
         header.bytes = static_cast<std::uint32_t>(random.below(130));
         header.immediate = kFirstRingBytes << random.below(4);
         record.header = header;

@@ -225,6 +225,26 @@ TEST_P(PathOperations, a_fenced_request_waits_for_the_reads_before_it) {
   EXPECT_TRUE(inbox.holds(10)) << "the send carried what the read had fetched";
 }
 
+TEST_P(PathOperations, a_fenced_short_send_carries_what_the_atomic_before_it_fetched) {
+  auto [qa, qb] = connect();
+  Memory word(a, 8), counter(b, 8), inbox(b, 8 * 16);
+  for (std::uint64_t i = 0; i < 16; ++i) post_receive(qb, i, {inbox.sge(i * 8, 8)});
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    SendRequest add{.wr_id = i, .op = SendOp::kFetchAdd, .remote = counter.remote()};
+    add.operand = 1;
+    post(qa, add, {word.sge()});
+    post(qa,
+         {.wr_id = 100 + i, .op = SendOp::kSend, .flags = SendFlags::kSignaled | SendFlags::kFence},
+         {word.sge()});
+    EXPECT_TRUE(is_done(next(b.receives), i, CompletionOp::kReceive, 8));
+    std::uint64_t fetched = 0;
+    std::memcpy(&fetched, inbox.bytes.data() + i * 8, 8);
+    EXPECT_EQ(fetched, i);
+    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kFetchAdd, 8));
+    EXPECT_TRUE(is_done(next(a.sends), 100 + i, CompletionOp::kSend, 8));
+  }
+}
+
 TEST_P(PathOperations, one_read_at_a_time_serves_them_all) {
   // B2.5: a responder that agreed to one read at a time never sees two.
   QueuePairAttributes attributes;

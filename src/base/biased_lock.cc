@@ -1,0 +1,61 @@
+#include "base/biased_lock.h"
+
+#include <time.h>
+
+#include "base/thread_barrier.h"
+
+namespace weft::base {
+namespace {
+
+constexpr std::uint8_t kMostPatience_log2 = 24;
+constexpr int kSpins = 2000;
+constexpr timespec kNap{0, 50'000};
+
+}  // namespace
+
+void BiasedLock::lock_slow() {
+  word_.lock();
+  if (owner_.load(std::memory_order_relaxed) != nullptr) take_bias_away();
+  by_word_ = true;
+}
+
+bool BiasedLock::try_lock_slow() {
+  if (!word_.try_lock()) return false;
+  if (owner_.load(std::memory_order_relaxed) != nullptr) {
+    if (inside_.load(std::memory_order_relaxed)) {
+      word_.unlock();
+      return false;
+    }
+    take_bias_away();
+  }
+  by_word_ = true;
+  return true;
+}
+
+void BiasedLock::unlock_slow() {
+  by_word_ = false;
+  if (last_ != me()) {
+    last_ = me();
+    times_ = 0;
+  } else if (++times_ >> patience_log2_ != 0 && can_order_threads()) {
+    times_ = 0;
+    owner_.store(me(), std::memory_order_relaxed);
+  }
+  word_.unlock();
+}
+
+void BiasedLock::take_bias_away() {
+  owner_.store(nullptr, std::memory_order_relaxed);
+  // Behind this the owner, if it is inside, is seen there; otherwise it sees that it is none.
+  order_all_threads();
+  for (int i = 0; inside_.load(std::memory_order_acquire); ++i) {
+    if (i < kSpins) {
+      relax();
+    } else {
+      nanosleep(&kNap, nullptr);
+    }
+  }
+  if (patience_log2_ < kMostPatience_log2) ++patience_log2_;
+}
+
+}  // namespace weft::base

@@ -1,0 +1,65 @@
+// A lock for short critical sections that most often one and the same thread enters: that thread
+// gets in and out by plain loads and stores. A locked instruction costs some 20 cycles, and waits
+// until every store before it has reached its cache line, which may be on its way to another core.
+//
+// The lock leans towards a thread that has taken it many times in a row. Another one that wants it
+// takes the bias away first, with a barrier in every thread of the process (membarrier), which
+// costs it some microseconds; each time the bias takes longer to come back. Without membarrier
+// there is none, and this is base::Lock. docs/memory-model.md states the protocol.
+//
+// Not recursive, not fair. Meets Lockable. Lives inside the object that it guards.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/lock.h"
+
+namespace weft::base {
+
+class BiasedLock {
+ public:
+  void lock() {
+    if (!enter()) [[unlikely]]
+      lock_slow();
+  }
+  bool try_lock() { return enter() || try_lock_slow(); }
+  void unlock() {
+    if (by_word_) [[unlikely]]
+      return unlock_slow();
+    // release: whoever takes the bias away reads it (acquire) before it touches what is guarded.
+    inside_.store(false, std::memory_order_release);
+  }
+
+ private:
+  /// Of the living threads each has its own.
+  static const void* me() { return __builtin_thread_pointer(); }
+
+  bool enter() {
+    if (owner_.load(std::memory_order_relaxed) != me()) return false;
+    inside_.store(true, std::memory_order_relaxed);
+    // No fence: whoever changes the owner has one executed here, and looks at inside_ behind it.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (owner_.load(std::memory_order_acquire) == me()) [[likely]]
+      return true;
+    inside_.store(false, std::memory_order_release);
+    return false;
+  }
+
+  // Out of line, so that the quick way costs its callers no registers.
+  void lock_slow();
+  bool try_lock_slow();
+  void unlock_slow();
+  void take_bias_away();
+
+  std::atomic<const void*> owner_{nullptr};  ///< written by the holder of word_
+  Lock word_;                                ///< for all but the owner
+  std::atomic<bool> inside_{false};          ///< the owner is, or tries to
+  bool by_word_ = false;                     ///< the holder came by word_; the holder's
+  // The holder's, who came by word_.
+  std::uint8_t patience_log2_ = 5;  ///< so many times in a row make an owner
+  std::uint32_t times_ = 0;         ///< in a row
+  const void* last_ = nullptr;
+};
+
+}  // namespace weft::base

@@ -1,0 +1,119 @@
+#include "base/biased_lock.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace weft::base {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// So often that the lock leans towards the caller.
+void lean(BiasedLock& lock) {
+  for (int i = 0; i < 100; ++i) {
+    const std::lock_guard guard(lock);
+  }
+}
+
+TEST(BiasedLock, lets_one_thread_in_at_a_time) {
+  constexpr int kThreads = 4, kRounds = 50'000;
+  BiasedLock lock;
+  int inside = 0, most_inside = 0, rounds = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        const std::lock_guard guard(lock);
+        most_inside = std::max(most_inside, ++inside);
+        ++rounds;
+        --inside;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(most_inside, 1);
+  EXPECT_EQ(rounds, kThreads * kRounds);
+}
+
+// The bias is taken away while its owner goes in and out as fast as it can: the moment that needs
+// the barrier.
+TEST(BiasedLock, is_taken_from_its_owner_at_any_moment) {
+  for (int round = 0; round < 200; ++round) {
+    BiasedLock lock;
+    std::atomic<bool> leans{false}, taken{false};
+    std::uint64_t guarded = 0, by_owner = 0;
+    std::thread owner([&] {
+      lean(lock);
+      leans.store(true);
+      while (!taken.load(std::memory_order_relaxed)) {
+        const std::lock_guard guard(lock);
+        ++guarded;
+        ++by_owner;
+      }
+    });
+    while (!leans.load()) std::this_thread::yield();
+    for (int i = 0; i < round; ++i) relax();
+    {
+      const std::lock_guard guard(lock);
+      const std::uint64_t before = guarded;
+      for (int i = 0; i < 300; ++i) relax();
+      EXPECT_EQ(guarded, before) << "somebody else was inside";
+      ++guarded;
+      taken.store(true, std::memory_order_relaxed);
+    }
+    owner.join();
+    EXPECT_EQ(guarded, by_owner + 1);
+  }
+}
+
+TEST(BiasedLock, waits_for_an_owner_that_stays_inside) {
+  BiasedLock lock;
+  lean(lock);
+  lock.lock();
+  std::atomic<bool> got_in{false};
+  std::thread other([&] {
+    const std::lock_guard guard(lock);
+    got_in.store(true);
+  });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_FALSE(got_in.load());
+  lock.unlock();
+  other.join();
+  EXPECT_TRUE(got_in.load());
+}
+
+TEST(BiasedLock, is_refused_to_others_while_the_owner_is_inside) {
+  BiasedLock lock;
+  lean(lock);
+  lock.lock();
+  std::thread([&] { EXPECT_FALSE(lock.try_lock()); }).join();
+  lock.unlock();
+  std::thread([&] {
+    EXPECT_TRUE(lock.try_lock());
+    lock.unlock();
+  }).join();
+  EXPECT_TRUE(lock.try_lock());
+  lock.unlock();
+}
+
+TEST(BiasedLock, outlives_its_owner) {
+  BiasedLock lock;
+  int guarded = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::thread([&] {
+      lean(lock);
+      const std::lock_guard guard(lock);
+      ++guarded;
+    }).join();
+  }
+  EXPECT_EQ(guarded, 20);
+}
+
+}  // namespace
+}  // namespace weft::base
