@@ -20,22 +20,19 @@ namespace weft::base {
 class BiasedLock {
  public:
   void lock() {
-    if (!enter()) [[unlikely]]
+    if (!try_enter()) [[unlikely]]
       lock_slow();
   }
-  bool try_lock() { return enter() || try_lock_slow(); }
+  bool try_lock() { return try_enter() || try_lock_slow(); }
   void unlock() {
     if (by_word_) [[unlikely]]
       return unlock_slow();
-    // release: whoever takes the bias away reads it (acquire) before it touches what is guarded.
-    inside_.store(false, std::memory_order_release);
+    leave();
   }
 
- private:
-  /// Of the living threads each has its own.
-  static const void* me() { return __builtin_thread_pointer(); }
-
-  bool enter() {
+  /// The owner's way in, for where every instruction counts; false: not the owner, or not any more.
+  /// Whoever came in by it goes out by leave().
+  bool try_enter() {
     if (owner_.load(std::memory_order_relaxed) != me()) return false;
     inside_.store(true, std::memory_order_relaxed);
     // No fence: whoever changes the owner has one executed here, and looks at inside_ behind it.
@@ -45,6 +42,14 @@ class BiasedLock {
     inside_.store(false, std::memory_order_release);
     return false;
   }
+  void leave() {
+    // release: whoever takes the bias away reads it (acquire) before it touches what is guarded.
+    inside_.store(false, std::memory_order_release);
+  }
+
+ private:
+  /// Of the living threads each has its own.
+  static const void* me() { return __builtin_thread_pointer(); }
 
   // Out of line, so that the quick way costs its callers no registers.
   void lock_slow();

@@ -8,10 +8,10 @@ namespace weft::queue {
 CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener)
     : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), listener_(listener) {}
 
-std::size_t CompletionQueue::take_contended(std::span<Completion> out) {
+std::size_t CompletionQueue::take_slowly(std::span<Completion> out) {
   // In a forked child a lock that another thread held stays held.
   if (generation_ != host::fork_generation()) return 0;
-  lock_.lock();
+  const std::lock_guard guard(lock_);
   return take_locked(out);
 }
 

@@ -66,9 +66,11 @@ class CompletionQueue {
   std::size_t poll(std::span<Completion> out) { return empty() ? 0 : take(out); }
   /// The same for a caller that has just asked empty().
   std::size_t take(std::span<Completion> out) {
-    if (!lock_.try_lock()) [[unlikely]]
-      return take_contended(out);
-    return take_locked(out);
+    if (!lock_.try_enter()) [[unlikely]]
+      return take_slowly(out);
+    const std::size_t n = take_locked(out);
+    lock_.leave();
+    return n;
   }
 
   /// The same, with each completion shown where it lies: visit(const Completion&), which must be
@@ -109,7 +111,6 @@ class CompletionQueue {
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
 
   std::size_t take_locked(std::span<Completion> out) {
-    const std::lock_guard guard(lock_, std::adopt_lock);
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     const std::uint32_t waiting = tail_.load(std::memory_order_relaxed) - head;
     const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(waiting, out.size()));
@@ -117,7 +118,7 @@ class CompletionQueue {
     head_.store(head + n, std::memory_order_relaxed);
     return n;
   }
-  std::size_t take_contended(std::span<Completion> out);
+  std::size_t take_slowly(std::span<Completion> out);
   bool make_room();
   void notify(bool solicited);
 

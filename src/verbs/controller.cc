@@ -403,6 +403,12 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
 
 // ---- posting --------------------------------------------------------------------------------
 
+bool Controller::post_at_once_by_others(queue::QueuePair& qp, const SendRequest& request) {
+  if (!qp.send_lock.try_lock()) return false;
+  const std::lock_guard guard(qp.send_lock, std::adopt_lock);
+  return execute_at_once(qp, request);
+}
+
 Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,
                                    std::size_t* posted) {
   *posted = 0;

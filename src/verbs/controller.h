@@ -102,11 +102,11 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   /// The short way of post_send for one request; false: take the long way. The lock is never let go
   /// of, so it keeps the path where it is.
   static bool post_at_once(queue::QueuePair& qp, const SendRequest& request) {
-    if (!qp.send_lock.try_lock()) [[unlikely]]
-      return false;
-    const std::lock_guard guard(qp.send_lock, std::adopt_lock);
-    return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend &&
-           qp.path->execute_at_once(qp, request);
+    if (!qp.send_lock.try_enter()) [[unlikely]]
+      return post_at_once_by_others(qp, request);
+    const bool done = execute_at_once(qp, request);
+    qp.send_lock.leave();
+    return done;
   }
   Result<void> post_receive(queue::QueuePair& qp, std::span<const ReceiveRequest> requests,
                             std::size_t* posted);
@@ -136,6 +136,12 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   Result<int> event_fd();
 
  private:
+  static bool execute_at_once(queue::QueuePair& qp, const SendRequest& request) {
+    return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend &&
+           qp.path->execute_at_once(qp, request);
+  }
+  /// For a thread that the lock does not lean towards.
+  static bool post_at_once_by_others(queue::QueuePair& qp, const SendRequest& request);
   Controller(const Environment& environment, ControllerSetup setup);
 
   Result<void> check_values(const queue::QueuePair& qp, const QueuePairAttributes& attributes,
