@@ -224,6 +224,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     if (transport::is_local(wqe.op)) return local(qp, wqe);
     if (!find_peer(qp)) [[unlikely]]
       return nobody(qp, wqe);
+    if (qp.extended_initiator && !choose(qp, wqe)) [[unlikely]]
+      return Step::kWait;
     switch (wqe.op) {
       case SendOp::kWrite:
       case SendOp::kWriteImmediate:
@@ -236,6 +238,18 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       default:
         return send(qp, wqe, budget);
     }
+  }
+
+  /// Tells the peer which of its receive queues the element is for. False: the ring is full.
+  [[gnu::noinline]] bool choose(QueuePair& qp, const SendWqe& wqe) {
+    if (chosen_ == wqe.remote_srq) return true;
+    const bool sent =
+        put(qp, Ask::kChoose, 0, Ends::kNot, [&](host::RecordHeader& header, std::byte*) {
+          header.immediate = wqe.remote_srq.value;
+          return true;
+        });
+    if (sent) chosen_ = wqe.remote_srq;
+    return sent;
   }
 
   Step local(QueuePair& qp, SendWqe& wqe) {
@@ -278,7 +292,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     const host::PublicQueuePair* entry = link_->tables.queue_pair(qp.attributes.remote_qpn);
     if (entry == nullptr) return false;
     const std::uint64_t word = entry->word.load(std::memory_order_acquire);
-    const bool ours = (word & 1) != 0 && entry->service == static_cast<std::uint8_t>(qp.service) &&
+    const bool ours = (word & 1) != 0 && entry->service == queue::wanted_service(qp) &&
                       entry->remote_qpn == qp.qpn.value &&
                       entry->remote_gid == std::hash<Gid>()(qp.local_gid);
     if (!ours) return false;
@@ -330,7 +344,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
                                              const RemoteAddress& remote) {
-    if (sge.length == 0 || !find_peer(qp)) return false;
+    if (sge.length == 0 || qp.extended_initiator || !find_peer(qp)) return false;
     source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
     target_ = grant_target(*link_, peer_, remote.key, Access::kRemoteWrite);
     return false;
@@ -351,6 +365,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     answered_ = next_sequence_;
     answered_offset_ = 0;
     parts_in_ring_ = false;
+    chosen_.reset();
   }
 
   // The ring's lock is kept from one record to the next: to take it again waits until the last
@@ -412,7 +427,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       return false;
     host::RecordHeader header = header_for(qp, ask, bytes);
     if (!fill(header, record->payload)) return false;
-    const bool nobodys = ask == Ask::kComplain;
+    const bool nobodys = ask == Ask::kComplain || ask == Ask::kChoose;
     publish(header, {.owner = nobodys ? nullptr : &qp,
                      .cookie = cookie(ends != Ends::kNot),
                      .awaited = ends == Ends::kAwaited});
@@ -482,6 +497,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     for (; count < most; ++count) {
       const SendWqe& wqe = qp.sq.at(cursor_ + count);
       if (wqe.op != SendOp::kSend || wqe.length > kShortSendBytes) break;
+      if (qp.extended_initiator && wqe.remote_srq != chosen_) break;
       *bytes += short_send_bytes(wqe.length);
     }
     return count;
@@ -625,7 +641,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   /// of them have been moved, by ourselves.
   std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
     host::FlightSlot* slot = page_.flight();
-    if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, ask);
+    // Which domain's keys count depends on the receive queue: that is the peer's business.
+    if (parts_in_ring_ || slot == nullptr || qp.extended_initiator) {
+      return through_ring(qp, wqe, budget, ask);
+    }
     leave_ring();
     const host::FlightScope scope(slot);
     const bool writes = ask == Ask::kWrite;
@@ -687,7 +706,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   Step atomic(QueuePair& qp, SendWqe& wqe) {
-    if (alone(qp) && wqe.rdma.remote.address % 8 == 0) {
+    if (alone(qp) && wqe.rdma.remote.address % 8 == 0 && !qp.extended_initiator) {
       if (host::FlightSlot* slot = page_.flight()) {
         const host::FlightScope scope(slot);
         const TargetPlace at = target_place(wqe, *slot, 8, Access::kRemoteAtomic);
@@ -741,6 +760,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   bool ring_held_ = false;             ///< the link's lock is
   bool full_ = false;                  ///< the ring was
   bool waits_ = false;                 ///< for answers; counted in the link
+  std::optional<SrqNumber> chosen_;    ///< extended connections: what the peer was told last
 };
 
 }  // namespace

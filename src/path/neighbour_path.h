@@ -30,6 +30,7 @@ struct NeighbourInbox {
   queue::ReceiveWqe* receive = nullptr;  ///< of a message in progress
   std::uint32_t filled = 0;              ///< bytes of it that have come
   std::uint64_t use = 0;                 ///< name of the RDMA operation in progress
+  SrqNumber srq;                         ///< extended connections: of the next message
 };
 
 class NeighbourPath : public Initiator {

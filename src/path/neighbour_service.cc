@@ -11,6 +11,7 @@
 #include "network/flow.h"
 #include "path/direct_copy.h"
 #include "path/neighbour_path.h"
+#include "queue/xrc_domain.h"
 #include "transport/message.h"
 #include "wire/icrc.h"
 #include "wire/immediate.h"
@@ -51,6 +52,7 @@ class Execution {
     if (!qp_.can_receive()) [[unlikely]]
       return Answer::kNobody;
     if (ask() == Ask::kComplain) return complain();
+    if (ask() == Ask::kChoose) return choose();
     if (header_.sequence != inbox_->expected) {
       if (qp_.service == Service::kReliableConnection) return Answer::kOutOfTurn;
       // Unreliable: a new message is as good as any, the rest of an old one is not.
@@ -82,6 +84,9 @@ class Execution {
 
   Answer execute() {
     if (header_.length > kMaxMessageBytes) return refuse(Answer::kInvalid);
+    if (qp_.xrc_domain != nullptr && !qp_.xrc_domain->select(qp_, inbox_->srq)) {
+      return refuse(Answer::kInvalid);
+    }
     switch (ask()) {
       case Ask::kSend:
         return send();
@@ -148,6 +153,16 @@ class Execution {
   }
 
   // ---- channel semantics -----------------------------------------------------------------------
+
+  /// The messages that follow are for another receive queue; a buffer of the one before goes back.
+  Answer choose() {
+    const SrqNumber next(header_.immediate);
+    if (next != inbox_->srq) {
+      transport::return_receive(qp_, std::exchange(inbox_->receive, nullptr));
+    }
+    inbox_->srq = next;
+    return Answer::kDone;
+  }
 
   Answer send() {
     if (flagged(kFirstPart)) {
@@ -402,6 +417,10 @@ void RecordService::serve(const Taken& taken) {
 
 std::uint16_t RecordService::status_of(const Taken& taken) {
   const RecordHeader& header = taken.header;
+  if (header.destination == kMulticastQpn.value) [[unlikely]] {
+    fan_out(taken);
+    return status_with(Answer::kDone);
+  }
   const bool same = qp_ != nullptr && header.destination == destination_ &&
                     header.source == source_ && header.flags >> kPortShift == port_ && left_ > 0;
   if (!same && !enter(header)) return status_with(Answer::kNobody);
@@ -413,6 +432,27 @@ std::uint16_t RecordService::status_of(const Taken& taken) {
   }
   const Answer answer = execution.connected();
   return status_with(answer, qp_->attributes.min_rnr_timer);
+}
+
+/// A datagram for all members of the group that it names, as far as this controller has any.
+void RecordService::fan_out(const Taken& taken) {
+  leave();
+  DatagramPart part;
+  const unsigned port = taken.header.flags >> kPortShift;
+  if (static_cast<Ask>(taken.header.kind) != Ask::kDatagram || taken.header.bytes < sizeof part ||
+      taken.header.source > kMask24 || port >= link_.addresses.size()) {
+    return;
+  }
+  std::memcpy(&part, taken.record->payload, sizeof part);
+  for (const Qpn qpn : table_.members(part.destination)) {
+    QueuePair* qp = table_.find(qpn);
+    if (qp == nullptr) continue;
+    if (qp->service == Service::kUnreliableDatagram) {
+      const std::lock_guard guard(qp->recv_lock);
+      Execution(*qp, link_, taken, nullptr).datagram(link_.addresses[port]);
+    }
+    Flight::clear(Hold::kPeer);
+  }
 }
 
 bool RecordService::enter(const RecordHeader& header) {

@@ -26,6 +26,7 @@ class RecordService {
 
  private:
   std::uint16_t status_of(const host::RingConsumer::Taken& taken);
+  void fan_out(const host::RingConsumer::Taken& taken);
   bool enter(const host::RecordHeader& header);
   void leave();
 

@@ -57,6 +57,10 @@ void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answe
   }
 }
 
+std::uint32_t datagram_bytes(const queue::SendWqe& wqe) {
+  return static_cast<std::uint32_t>(sizeof(DatagramPart) + wqe.length);
+}
+
 bool has_awaited(const host::Outbound& link) {
   return link.awaited.load(std::memory_order_relaxed) != 0 && link.ring.moved();
 }
@@ -293,10 +297,40 @@ bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
   host::Outbound& link = **reached;
   if (!link.usable()) link.receive(0);
   if (link.dead.load(std::memory_order_acquire)) return true;
-  if (!link.usable()) return false;
+  return link.usable() && put_datagram(link, qp, wqe);
+}
+
+bool Neighbours::send_multicast(QueuePair& qp, queue::SendWqe& wqe,
+                                const std::function<bool(const host::GroupMember&)>& skips,
+                                bool insists) {
+  const Gid& group = wqe.datagram.destination.gid;
+  std::vector<std::shared_ptr<host::Outbound>> links;
+  bool full = false;
+  for (const host::GroupMember& member : groups_.members(group, scheduler_.now())) {
+    if (skips(member)) continue;
+    auto reached = presence_->reach(member.address, member.some_qpn());
+    if (!reached) continue;
+    host::Outbound& link = **reached;
+    // The first time: everything after it goes at once.
+    if (!link.usable()) link.receive(kWelcomeWait_ms);
+    if (!link.usable()) continue;
+    const std::lock_guard guard(link.lock);
+    full |= link.ring.reserve(datagram_bytes(wqe)) == nullptr;
+    links.push_back(std::move(*reached));
+  }
+  if (full && !insists) return false;
+  for (const auto& link : links) {
+    if (!put_datagram(*link, qp, wqe)) qp.count(obs::Counter::kDroppedMessages);
+  }
+  return true;
+}
+
+/// False: there is no room.
+bool Neighbours::put_datagram(host::Outbound& link, QueuePair& qp, queue::SendWqe& wqe) {
+  const queue::SendWqe::Datagram& to = wqe.datagram;
   {
     const std::lock_guard guard(link.lock);
-    const auto bytes = static_cast<std::uint32_t>(sizeof(DatagramPart) + wqe.length);
+    const std::uint32_t bytes = datagram_bytes(wqe);
     static_assert(host::kFirstRingBytes / 4 - host::kLine >= sizeof(DatagramPart) + 4096);
     host::Record* record = link.ring.reserve(bytes);
     if (record == nullptr) return false;

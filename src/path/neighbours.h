@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "host/multicast_names.h"
 #include "host/presence.h"
 #include "path/directory.h"
 #include "path/engine.h"
@@ -37,6 +38,12 @@ class Neighbours final : public Source {
   /// A datagram for another process. False: ask again soon, its process has not answered, or its
   /// ring is full.
   bool send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);
+  /// A datagram for each other process with members of the group, but those that `skips` names. One
+  /// that does not answer does not get it. False: a ring is full, and nobody got it; whoever
+  /// insists leaves that one out.
+  bool send_multicast(queue::QueuePair& qp, queue::SendWqe& wqe,
+                      const std::function<bool(const host::GroupMember&)>& skips, bool insists);
+  host::MulticastNames& groups() { return groups_; }
 
   // Source
   bool poll() override;
@@ -56,11 +63,13 @@ class Neighbours final : public Source {
   bool answers_wait() const;
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);
+  bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe);
 
   std::unique_ptr<host::Presence> presence_;
   QueuePairTable& table_;
   queue::Scheduler& scheduler_;
   Walk walk_;
+  host::MulticastNames groups_;
   // Under the presence's receive_lock.
   std::array<RingAnswer, 64> answers_;
   int passed_over_ = 0;
