@@ -32,8 +32,8 @@ using transport::ReceiveOutcome;
 
 /// How often a neighbour that has not answered yet, or whose ring is full, is tried again.
 constexpr Nanoseconds kNeighbourRecheck_ns = 20'000;
-/// How long a multicast waits for the slowest of its members.
-constexpr Nanoseconds kMulticastPatience_ns = 10'000'000;
+/// How long a multicast waits, once, for a member that does not go on.
+constexpr Nanoseconds kMulticastPatience_ns = 1'000'000'000;
 
 class DirectPath final : public Initiator {
  public:

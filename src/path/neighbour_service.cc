@@ -417,13 +417,13 @@ void RecordService::serve(const Taken& taken) {
 
 std::uint16_t RecordService::status_of(const Taken& taken) {
   const RecordHeader& header = taken.header;
-  if (header.destination == kMulticastQpn.value) [[unlikely]] {
+  const bool same = qp_ != nullptr && header.destination == destination_ &&
+                    header.source == source_ && header.flags >> kPortShift == port_ && left_ > 0;
+  if (!same && !enter(header)) {
+    if (header.destination != kMulticastQpn.value) return status_with(Answer::kNobody);
     fan_out(taken);
     return status_with(Answer::kDone);
   }
-  const bool same = qp_ != nullptr && header.destination == destination_ &&
-                    header.source == source_ && header.flags >> kPortShift == port_ && left_ > 0;
-  if (!same && !enter(header)) return status_with(Answer::kNobody);
   left_ -= kRecordCost + std::int64_t{header.bytes};
   Execution execution(*qp_, link_, taken, inbox_);
   if (inbox_ == nullptr) {
@@ -436,7 +436,6 @@ std::uint16_t RecordService::status_of(const Taken& taken) {
 
 /// A datagram for all members of the group that it names, as far as this controller has any.
 void RecordService::fan_out(const Taken& taken) {
-  leave();
   DatagramPart part;
   const unsigned port = taken.header.flags >> kPortShift;
   if (static_cast<Ask>(taken.header.kind) != Ask::kDatagram || taken.header.bytes < sizeof part ||

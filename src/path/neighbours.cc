@@ -32,6 +32,12 @@ constexpr std::uint32_t kPollsPerLook = 32;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
+/// What a peer waits for, and the program here gets no completion of.
+bool is_unseen(std::uint8_t kind) {
+  return kind >= static_cast<std::uint8_t>(Ask::kRead) &&
+         kind <= static_cast<std::uint8_t>(Ask::kFetchAdd);
+}
+
 bool is_read(const host::Record& record) {
   return record.header.kind == static_cast<std::uint8_t>(Ask::kRead);
 }
@@ -166,6 +172,8 @@ bool Neighbours::serve_ring(host::Inbound& link) {
     do {
       link.owed += taken.header.lines;
       service.serve(taken);
+      if (is_unseen(taken.header.kind)) [[unlikely]]
+        served_unseen_.store(served_unseen() + 1, std::memory_order_relaxed);
     } while (++n < kRecordsPerPoll && link.ring.ready() && !answers_wait() &&
              link.ring.take(&taken));
   }
@@ -300,26 +308,44 @@ bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
   return link.usable() && put_datagram(link, qp, wqe);
 }
 
+/// Waits for the welcome, as a program that posts and ends may never poll; not for one that was
+/// waited for in vain.
+void Neighbours::first_contact(host::Outbound& link) {
+  int wait_ms = 0;
+  {
+    const std::lock_guard guard(link.lock);
+    wait_ms = link.lags ? 0 : kWelcomeWait_ms;
+  }
+  link.receive(wait_ms);
+}
+
 bool Neighbours::send_multicast(QueuePair& qp, queue::SendWqe& wqe,
                                 const std::function<bool(const host::GroupMember&)>& skips,
                                 bool insists) {
   const Gid& group = wqe.datagram.destination.gid;
-  std::vector<std::shared_ptr<host::Outbound>> links;
-  bool full = false;
+  std::vector<std::shared_ptr<host::Outbound>> ready, waited_for;
   for (const host::GroupMember& member : groups_.members(group, scheduler_.now())) {
     if (skips(member)) continue;
     auto reached = presence_->reach(member.address, member.some_qpn());
     if (!reached) continue;
     host::Outbound& link = **reached;
-    // The first time: everything after it goes at once.
-    if (!link.usable()) link.receive(kWelcomeWait_ms);
-    if (!link.usable()) continue;
+    if (!link.usable()) first_contact(link);
     const std::lock_guard guard(link.lock);
-    full |= link.ring.reserve(datagram_bytes(wqe)) == nullptr;
-    links.push_back(std::move(*reached));
+    const bool room = link.usable() && link.ring.reserve(datagram_bytes(wqe)) != nullptr;
+    if (room) link.lags = false;
+    (room ? ready : waited_for).push_back(std::move(*reached));
   }
-  if (full && !insists) return false;
-  for (const auto& link : links) {
+  // One that was waited for in vain is not waited for again before it has gone on.
+  for (const auto& link : waited_for) {
+    const std::lock_guard guard(link->lock);
+    if (!insists && !link->lags && !link->dead.load(std::memory_order_acquire)) return false;
+  }
+  for (const auto& link : waited_for) {
+    const std::lock_guard guard(link->lock);
+    link->lags = true;
+    qp.count(obs::Counter::kDroppedMessages);
+  }
+  for (const auto& link : ready) {
     if (!put_datagram(*link, qp, wqe)) qp.count(obs::Counter::kDroppedMessages);
   }
   return true;

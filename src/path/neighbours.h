@@ -5,6 +5,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -38,9 +40,9 @@ class Neighbours final : public Source {
   /// A datagram for another process. False: ask again soon, its process has not answered, or its
   /// ring is full.
   bool send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);
-  /// A datagram for each other process with members of the group, but those that `skips` names. One
-  /// that does not answer does not get it. False: a ring is full, and nobody got it; whoever
-  /// insists leaves that one out.
+  /// A datagram for each other process with members of the group, but those that `skips` names.
+  /// False: one has not answered yet, or its ring is full, and nobody got it; whoever insists
+  /// leaves that one out, now and until it goes on.
   bool send_multicast(queue::QueuePair& qp, queue::SendWqe& wqe,
                       const std::function<bool(const host::GroupMember&)>& skips, bool insists);
   host::MulticastNames& groups() { return groups_; }
@@ -49,6 +51,9 @@ class Neighbours final : public Source {
   bool poll() override;
   bool has_work() override;
   bool active() const override { return presence_->has_links(); }
+  std::uint64_t served_unseen() const override {
+    return served_unseen_.load(std::memory_order_relaxed);
+  }
   int wait_fd() const override { return presence_->wait_fd(); }
   void serve() override;
   void farewell() override;
@@ -63,6 +68,7 @@ class Neighbours final : public Source {
   bool answers_wait() const;
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);
+  static void first_contact(host::Outbound& link);
   bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe);
 
   std::unique_ptr<host::Presence> presence_;
@@ -75,6 +81,7 @@ class Neighbours final : public Source {
   int passed_over_ = 0;
   bool owes_ = false;  ///< there are records to be given back, a few polls from now
   std::uint32_t polls_ = 0;
+  std::atomic<std::uint64_t> served_unseen_{0};  ///< written under the lock
 };
 
 }  // namespace weft::path
