@@ -1,7 +1,7 @@
 """Turns the reports of Google Benchmark (a folder of JSON files) into one array of rows, as
 build/bench.json, and prints them as a table. A row's label may name what it is compared with:
 "limit=<row, or nanoseconds> bar=<ratio to reach>"; the ratio is limit / median, so 1.0 is the limit
-itself and more is better. Those rows have no peer, so its fields are null. The rows of the same-host
+itself and more is better; "plus=<nanoseconds>" is added to the limit. Those rows have no peer, so its fields are null. The rows of the same-host
 comparison (samples in same_host/samples.json) come from same_host_rows.py; there the bar is on the
 ratio to the best peer where the row names one, else on the ratio to the limit."""
 
@@ -29,16 +29,18 @@ def rows_of(report):
                 "median": statistics.median(times), "min": min(times), "max": max(times),
                 "n": len(times), "limit": label.get("limit")}
         row["bar"] = float(label["bar"]) if "bar" in label else None
+        row["plus"] = float(label.get("plus", 0))
         yield row
 
 
 def compare(rows):
     medians = {row["name"]: row["median"] for row in rows}
     for row in rows:
+        plus = row.pop("plus")
         if row["limit"] is None:
             continue
         limit = medians.get(row["limit"])
-        row["limit_median"] = float(row["limit"]) if limit is None else limit
+        row["limit_median"] = (float(row["limit"]) if limit is None else limit) + plus
         row["ratio_to_limit"] = row["limit_median"] / row["median"]
         row["ok"] = row["ratio_to_limit"] >= row["bar"]
 

@@ -30,6 +30,8 @@ using LocalKey = Strong<struct LocalKeyTag, std::uint32_t>;
 using RemoteKey = Strong<struct RemoteKeyTag, std::uint32_t>;
 /// Guards a datagram queue pair: a datagram with another one is dropped.
 using QKey = Strong<struct QKeyTag, std::uint32_t>;
+/// Number of a shared receive queue, by which extended connections choose one of the peer's.
+using SrqNumber = Strong<struct SrqNumberTag, std::uint32_t>;
 /// Partition key.
 using PKey = Strong<struct PKeyTag, std::uint16_t>;
 /// 24-bit end-to-end context number of the reliable datagram service.
@@ -39,6 +41,8 @@ using Lid = Strong<struct LidTag, std::uint16_t>;
 
 inline constexpr std::uint32_t kMask24 = 0xFF'FFFF;
 inline constexpr PKey kDefaultPKey{0xFFFF};
+/// Where datagrams for a multicast group go: to every queue pair that is attached to it.
+inline constexpr Qpn kMulticastQpn{kMask24};
 
 /// Packet sequence number: 24 bits, compared in a signed window of 2^23.
 class Psn {
@@ -79,6 +83,8 @@ struct Gid {
     }
     return raw[10] == 0xFF && raw[11] == 0xFF;
   }
+  /// An address of a group: ff00::/8, or 224.0.0.0/4.
+  constexpr bool is_multicast() const { return is_ipv4() ? raw[12] >> 4 == 0xE : raw[0] == 0xFF; }
   static constexpr Gid ipv4(std::uint8_t a, std::uint8_t b, std::uint8_t c, std::uint8_t d) {
     Gid gid;
     gid.raw[10] = gid.raw[11] = 0xFF;

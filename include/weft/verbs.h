@@ -36,6 +36,7 @@ struct CqObject;
 struct ChannelObject;
 struct SrqObject;
 struct QpObject;
+struct XrcObject;
 class ProtectionDomain;
 class CompletionQueue;
 class QueuePair;
@@ -101,6 +102,7 @@ struct AsyncEvent {
 };
 
 class CompletionChannel;
+class XrcDomain;
 
 class Device {
  public:
@@ -116,6 +118,7 @@ class Device {
   Result<CompletionQueue> create_cq(std::uint32_t capacity) const;
   Result<CompletionQueue> create_cq(std::uint32_t capacity, const CompletionChannel& channel) const;
   Result<CompletionChannel> create_channel() const;
+  Result<XrcDomain> open_xrc_domain() const;
 
   /// The oldest asynchronous event that nobody fetched yet.
   std::optional<AsyncEvent> next_event() const;
@@ -248,6 +251,16 @@ class SharedReceiveQueue {
   std::shared_ptr<SrqObject> object_;
 };
 
+/// A domain of extended reliable connections: its target queue pairs receive for all of its shared
+/// receive queues, and each request of a peer names the one that it is for.
+class XrcDomain {
+ private:
+  friend class Device;
+  friend class ProtectionDomain;
+  explicit XrcDomain(std::shared_ptr<XrcObject> object);
+  std::shared_ptr<XrcObject> object_;
+};
+
 /// What a peer needs to know to connect: sent to it by whatever means there are.
 struct Endpoint {
   Gid gid;
@@ -260,6 +273,10 @@ struct QueuePairOptions {
   QueuePairLimits limits = {};
   bool signal_all = false;  ///< every request gives a completion, whatever its flags say
   const SharedReceiveQueue* shared_receive = nullptr;
+  // Extended reliable connections, between an initiator and a target.
+  bool extended_initiator = false;  ///< requests name a shared receive queue of the peer's
+  const XrcDomain* xrc_domain =
+      nullptr;  ///< a target: it receives for this domain, and never sends
 };
 
 class QueuePair {
@@ -287,6 +304,11 @@ class QueuePair {
   Result<void> post_send(std::span<const SendRequest> requests, std::size_t* posted);
   Result<void> post_receive(const ReceiveRequest& request);
   Result<void> post_receive(std::span<const ReceiveRequest> requests, std::size_t* posted);
+
+  /// Datagrams for the group come here too; the queue pair leaves it when it is destroyed. On one
+  /// host: kNotSupported for a device that speaks with frames.
+  Result<void> attach_multicast(const Gid& group);
+  Result<void> detach_multicast(const Gid& group);
 
   /// The usual requests, one element each.
   Result<void> post_send(const Sge& from, std::uint64_t wr_id = 0);
@@ -335,6 +357,9 @@ class ProtectionDomain {
                                       const CompletionQueue& receive_cq,
                                       const QueuePairOptions& options = {}) const;
   Result<SharedReceiveQueue> create_srq(std::uint32_t max_wr, std::uint32_t max_sge = 4) const;
+  /// For an extended connection's domain; what it receives completes in the queue.
+  Result<SharedReceiveQueue> create_xrc_srq(const XrcDomain& domain, const CompletionQueue& cq,
+                                            std::uint32_t max_wr, std::uint32_t max_sge = 4) const;
   Result<AddressHandle> create_address_handle(const AddressVector& vector) const;
 
   /// Two queue pairs of this domain, connected to each other.
@@ -344,6 +369,7 @@ class ProtectionDomain {
   explicit ProtectionDomain(std::shared_ptr<PdObject> object);
 
  private:
+  Result<std::shared_ptr<SrqObject>> make_srq(std::uint32_t max_wr, std::uint32_t max_sge) const;
   std::shared_ptr<PdObject> object_;
 };
 

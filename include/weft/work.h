@@ -91,6 +91,7 @@ struct SendRequest {
   AddressVector destination{};  ///< datagrams
   Qpn destination_qpn{};        ///< datagrams
   QKey destination_qkey{};      ///< datagrams
+  SrqNumber remote_srq{};       ///< extended connections
 };
 
 struct ReceiveRequest {

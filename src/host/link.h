@@ -71,6 +71,7 @@ class Outbound {
   }
 
   bool listed = false;  ///< the presence's: it has been in outbound()
+  bool lags = false;    ///< multicasts do not wait for it; under the lock
 
   /// The target has answered and was not seen dead since.
   bool usable() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "memory/copy.h"
@@ -12,6 +13,7 @@
 #include "path/direct_copy.h"
 #include "path/initiator.h"
 #include "path/neighbours.h"
+#include "queue/xrc_domain.h"
 #include "transport/message.h"
 #include "transport/ud.h"
 #include "wire/icrc.h"
@@ -30,6 +32,8 @@ using transport::ReceiveOutcome;
 
 /// How often a neighbour that has not answered yet, or whose ring is full, is tried again.
 constexpr Nanoseconds kNeighbourRecheck_ns = 20'000;
+/// How long a multicast waits, once, for a member that does not go on.
+constexpr Nanoseconds kMulticastPatience_ns = 1'000'000'000;
 
 class DirectPath final : public Initiator {
  public:
@@ -117,6 +121,9 @@ class DirectPath final : public Initiator {
 
   Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
     if (pauses(qp)) return Step::kWait;
+    if (qp.extended_initiator && !transport::is_local(wqe.op)) [[unlikely]] {
+      if (const auto step = choose(qp, wqe)) return *step;
+    }
     switch (wqe.op) {
       case SendOp::kWrite:
         return write(qp, wqe, budget);
@@ -182,10 +189,10 @@ class DirectPath final : public Initiator {
     QueuePair* peer = peer_table_->find(qp.attributes.remote_qpn);
     if (peer == nullptr) return nullptr;
     const std::uint32_t epoch = peer->epoch.load(std::memory_order_acquire);
-    const bool ours = peer->can_receive() && peer->service == qp.service &&
-                      peer->attributes.remote_qpn == qp.qpn &&
-                      peer->attributes.remote_gid == qp.local_gid && peer->path != nullptr &&
-                      !peer->path->takes_frames();
+    const bool ours =
+        peer->can_receive() && queue::shown_service(*peer) == queue::wanted_service(qp) &&
+        peer->attributes.remote_qpn == qp.qpn && peer->attributes.remote_gid == qp.local_gid &&
+        peer->path != nullptr && !peer->path->takes_frames();
     if (!ours) return nullptr;
     peer_ = peer;
     peer_epoch_ = epoch;
@@ -202,7 +209,7 @@ class DirectPath final : public Initiator {
   /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
                                              const RemoteAddress& remote) {
-    if (find_peer(qp) == nullptr) return false;
+    if (qp.extended_initiator || find_peer(qp) == nullptr) return false;
     const bool serves =
         peer_->shared->serves_rdma && has(peer_->attributes.access, Access::kRemoteWrite);
     if (serves && sge.length != 0) {
@@ -218,6 +225,23 @@ class DirectPath final : public Initiator {
     source_ = {};
     target_ = {};
     return false;
+  }
+
+  /// The peer's receive queue that the element is for becomes the one that it takes from. Nothing:
+  /// go on.
+  [[gnu::noinline]] std::optional<Step> choose(QueuePair& qp, SendWqe& wqe) {
+    QueuePair* peer = find_peer(qp);
+    if (peer == nullptr) return no_peer(qp, wqe);
+    {
+      const std::lock_guard guard(peer->recv_lock);
+      if (!peer->can_receive()) return no_peer(qp, wqe);
+      if (offset_ == 0) {
+        auto& left = static_cast<DirectPath&>(*peer->path).receive_;
+        transport::return_receive(*peer, std::exchange(left, nullptr));
+      }
+      if (peer->xrc_domain->select(*peer, wqe.remote_srq)) return {};
+    }
+    return refuse(qp, wqe, *peer, CompletionStatus::kRemoteInvalidRequest);
   }
 
   // ---- memory semantics --------------------------------------------------------------------
@@ -385,28 +409,62 @@ class DirectPath final : public Initiator {
         status != CompletionStatus::kSuccess) {
       return fail(qp, status);
     }
+    if (wqe.datagram.qpn == kMulticastQpn) return multicast(qp, wqe);
     const auto table = directory_.find(wqe.datagram.destination.gid, wqe.datagram.qpn);
     if (table == nullptr && neighbours_ != nullptr) {
       if (neighbours_->send_datagram(qp, wqe)) return done(qp, wqe);
       return wait_until(qp, qp.shared->scheduler->now() + kNeighbourRecheck_ns);
     }
     QueuePair* peer = table != nullptr ? table->find(wqe.datagram.qpn) : nullptr;
-    if (peer == nullptr || peer->service != Service::kUnreliableDatagram) return done(qp, wqe);
-    const std::lock_guard guard(peer->recv_lock);
-    if (!peer->can_receive()) return done(qp, wqe);
-    if (wqe.datagram.qkey != peer->attributes.qkey) {
-      peer->count(obs::Counter::kBadQKey);
-      return done(qp, wqe);
+    const CompletionStatus status =
+        peer != nullptr ? hand_over(qp, wqe, *peer) : CompletionStatus::kSuccess;
+    return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+  }
+
+  /// To everybody who is in the group: here, its sender too, and in other processes.
+  Step multicast(QueuePair& qp, SendWqe& wqe) {
+    const Gid& group = wqe.datagram.destination.gid;
+    if (neighbours_ != nullptr) {
+      const Nanoseconds now = qp.shared->scheduler->now();
+      if (waiting_since_ == 0) waiting_since_ = now;
+      const auto is_here = [&](const host::GroupMember& member) {
+        return directory_.find(member.address, member.some_qpn()) != nullptr;
+      };
+      const bool insists = now - waiting_since_ >= kMulticastPatience_ns;
+      if (!neighbours_->send_multicast(qp, wqe, is_here, insists)) {
+        return wait_until(qp, now + kNeighbourRecheck_ns);
+      }
     }
-    queue::ReceiveWqe* receive = transport::take_receive(*peer);
+    for (const auto& table : directory_.tables()) {
+      for (const Qpn member : table->members(group)) {
+        QueuePair* peer = table->find(member);
+        if (peer == nullptr) continue;
+        const CompletionStatus status = hand_over(qp, wqe, *peer);
+        if (status != CompletionStatus::kSuccess) return fail(qp, status);
+      }
+    }
+    return done(qp, wqe);
+  }
+
+  /// A datagram to a queue pair of this process, published under kPeer; what became of the sender's
+  /// side of it: whatever is wrong with the receiver, nothing is said.
+  CompletionStatus hand_over(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
+    if (peer.service != Service::kUnreliableDatagram) return CompletionStatus::kSuccess;
+    const std::lock_guard guard(peer.recv_lock);
+    if (!peer.can_receive()) return CompletionStatus::kSuccess;
+    if (wqe.datagram.qkey != peer.attributes.qkey) {
+      peer.count(obs::Counter::kBadQKey);
+      return CompletionStatus::kSuccess;
+    }
+    queue::ReceiveWqe* receive = transport::take_receive(peer);
     if (receive == nullptr) {
-      peer->count(obs::Counter::kDroppedMessages);
-      return done(qp, wqe);
+      peer.count(obs::Counter::kDroppedMessages);
+      return CompletionStatus::kSuccess;
     }
     Delivery delivery;
-    delivery.receiver = deliver_grh(qp, wqe, *peer, *receive);
+    delivery.receiver = deliver_grh(qp, wqe, peer, *receive);
     if (delivery.receiver == CompletionStatus::kSuccess) {
-      delivery = copy_message(qp, wqe, *peer, *receive, 0, wqe.length, transport::kGrhBytes);
+      delivery = copy_message(qp, wqe, peer, *receive, 0, wqe.length, transport::kGrhBytes);
     }
     ReceiveOutcome outcome;
     outcome.status = delivery.receiver;
@@ -416,15 +474,11 @@ class DirectPath final : public Initiator {
     outcome.has_grh = true;
     outcome.has_immediate = wqe.op == SendOp::kSendImmediate;
     outcome.immediate = wqe.immediate;
-    if (delivery.receiver == CompletionStatus::kSuccess &&
-        delivery.sender != CompletionStatus::kSuccess) {
-      // The list failed after all, between check and copy: the buffer goes back unfilled.
-      outcome.status = CompletionStatus::kFlushed;
-      transport::complete_receive(*peer, receive, outcome);
-      return fail(qp, delivery.sender);
-    }
-    transport::complete_receive(*peer, receive, outcome);
-    return done(qp, wqe);
+    if (delivery.receiver != CompletionStatus::kSuccess) delivery.sender = {};
+    // The list failed after all, between check and copy: the buffer goes back unfilled.
+    if (delivery.sender != CompletionStatus::kSuccess) outcome.status = CompletionStatus::kFlushed;
+    transport::complete_receive(peer, receive, outcome);
+    return delivery.sender;
   }
 
   static CompletionStatus deliver_grh(QueuePair& qp, const SendWqe& wqe, QueuePair& peer,

@@ -23,4 +23,13 @@ std::shared_ptr<QueuePairTable> Directory::find(const Gid& gid, Qpn qpn) {
   return row == rows_.end() ? nullptr : row->table;
 }
 
+std::vector<std::shared_ptr<QueuePairTable>> Directory::tables() {
+  const std::lock_guard guard(lock_);
+  std::vector<std::shared_ptr<QueuePairTable>> all;
+  for (const Row& row : rows_) {
+    if (std::find(all.begin(), all.end(), row.table) == all.end()) all.push_back(row.table);
+  }
+  return all;
+}
+
 }  // namespace weft::path

@@ -23,6 +23,8 @@ class QueuePairTable {
   virtual queue::QueuePair* find(Qpn qpn) = 0;
   /// The number is one of this controller's: several may have the same address.
   virtual bool owns(Qpn) const { return true; }
+  /// Its queue pairs that are attached to a multicast group.
+  virtual std::vector<Qpn> members(const Gid& /*group*/) { return {}; }
 };
 
 class Directory {
@@ -31,6 +33,8 @@ class Directory {
   void remove(const QueuePairTable* table);
   /// nullptr: no controller of this process has that address and number.
   std::shared_ptr<QueuePairTable> find(const Gid& gid, Qpn qpn);
+  /// Each once.
+  std::vector<std::shared_ptr<QueuePairTable>> tables();
 
  private:
   struct Row {

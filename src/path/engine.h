@@ -37,6 +37,9 @@ class Source {
   virtual bool poll() = 0;
   /// True when poll() would find something. Asked before the helper sleeps.
   virtual bool has_work() = 0;
+  /// How many requests were executed that a peer waits for and the program never sees: reads and
+  /// atomics. Such a peer is likely to ask again at once.
+  virtual std::uint64_t served_unseen() const { return 0; }
   /// When this fd is readable, serve() must be called, whether the program polls or not.
   virtual int wait_fd() const = 0;
   virtual void serve() = 0;

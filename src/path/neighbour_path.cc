@@ -193,6 +193,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       return Step::kWait;
     if (!find_peer(qp)) [[unlikely]]
       return nobody(qp, wqe);
+    if (qp.extended_initiator && !choose(qp, wqe)) [[unlikely]]
+      return Step::kWait;
     switch (wqe.op) {
       case SendOp::kWrite:
       case SendOp::kWriteImmediate:
@@ -205,6 +207,18 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       default:
         return send(qp, wqe, budget);
     }
+  }
+
+  /// Tells the peer which of its receive queues the element is for. False: the ring is full.
+  [[gnu::noinline]] bool choose(QueuePair& qp, const SendWqe& wqe) {
+    if (chosen_ == wqe.remote_srq) return true;
+    const bool sent =
+        put(qp, Ask::kChoose, 0, Ends::kNot, [&](host::RecordHeader& header, std::byte*) {
+          header.immediate = wqe.remote_srq.value;
+          return true;
+        });
+    if (sent) chosen_ = wqe.remote_srq;
+    return sent;
   }
 
   Step local(QueuePair& qp, SendWqe& wqe) {
@@ -244,7 +258,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
 
   /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const SendRequest& request) {
-    if (find_peer(qp)) short_way_.remember(qp, peer_, request);
+    if (!qp.extended_initiator && find_peer(qp)) short_way_.remember(qp, peer_, request);
     outbox_.leave();
     return false;
   }
@@ -256,7 +270,8 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     if (!short_way_.knows_source(qp, request)) return remember(qp, request);
     SendWqe* wqe = qp.sq.reserve();
     if (wqe == nullptr || qp.sq.max_sge() == 0 || not_before_ != 0 || !peer_.holds() ||
-        link_->dead.load(std::memory_order_relaxed) || link_->process.sleeping()) [[unlikely]] {
+        link_->dead.load(std::memory_order_relaxed) || link_->process.sleeping() ||
+        qp.extended_initiator) [[unlikely]] {
       return false;
     }
     std::array<std::byte, kLineBytes> message{};
@@ -315,7 +330,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     const host::PublicQueuePair* entry = link_->tables.queue_pair(qp.attributes.remote_qpn);
     if (entry == nullptr) return false;
     const std::uint64_t word = entry->word.load(std::memory_order_acquire);
-    const bool ours = (word & 1) != 0 && entry->service == static_cast<std::uint8_t>(qp.service) &&
+    const bool ours = (word & 1) != 0 && entry->service == queue::wanted_service(qp) &&
                       entry->remote_qpn == qp.qpn.value &&
                       entry->remote_gid == std::hash<Gid>()(qp.local_gid);
     if (!ours) return false;
@@ -371,6 +386,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     answered_ = sequence;
     answered_offset_ = 0;
     parts_in_ring_ = false;
+    chosen_.reset();
   }
   void next_run() { next_run(outbox_.next_sequence()); }
 
@@ -389,7 +405,11 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       return false;
     host::RecordHeader header = outbox_.header_for(qp, ask, bytes);
     if (!fill(header, record->payload)) return false;
-    outbox_.publish(header, {&qp, cursor_, ends != Ends::kNot, ends == Ends::kAwaited});
+    if (ask == Ask::kChoose) {
+      outbox_.publish_unnumbered(header);
+    } else {
+      outbox_.publish(header, {&qp, cursor_, ends != Ends::kNot, ends == Ends::kAwaited});
+    }
     published_ = true;
     if (bytes > kShortBytes) outbox_.leave();
     return true;
@@ -453,6 +473,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
       const SendWqe& wqe = qp.sq.at(cursor_ + count);
       if (wqe.op != SendOp::kSend || wqe.length > kShortSendBytes) break;
       if (count > 0 && has(wqe.flags, SendFlags::kFence)) break;
+      if (qp.extended_initiator && wqe.remote_srq != chosen_) break;
       *bytes += short_send_bytes(wqe.length);
     }
     return count;
@@ -592,7 +613,10 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   /// of them have been moved, by ourselves.
   std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask) {
     host::FlightSlot* slot = page_.flight();
-    if (parts_in_ring_ || slot == nullptr) return through_ring(qp, wqe, budget, ask);
+    // Which domain's keys count depends on the receive queue: that is the peer's business.
+    if (parts_in_ring_ || slot == nullptr || qp.extended_initiator) {
+      return through_ring(qp, wqe, budget, ask);
+    }
     outbox_.leave();
     const host::FlightScope scope(slot);
     const bool writes = ask == Ask::kWrite;
@@ -654,7 +678,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   }
 
   Step atomic(QueuePair& qp, SendWqe& wqe) {
-    if (alone(qp) && wqe.rdma.remote.address % 8 == 0) {
+    if (alone(qp) && wqe.rdma.remote.address % 8 == 0 && !qp.extended_initiator) {
       if (host::FlightSlot* slot = page_.flight()) {
         const host::FlightScope scope(slot);
         const TargetPlace at = target_place(wqe, *slot, 8, Access::kRemoteAtomic);
@@ -703,6 +727,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
   bool parts_in_ring_ = false;         ///< of the element at the cursor
   bool published_ = false;             ///< the doorbell is still to be rung
   bool full_ = false;                  ///< the ring was
+  std::optional<SrqNumber> chosen_;    ///< extended connections: what the peer was told last
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ struct NeighbourInbox {
   std::uint64_t use = 0;                 ///< name of the RDMA operation in progress
   memory::Grant<LocalKey> into;          ///< the memory that buffers were in of late
   LocalKey missed;                       ///< a key that `into` was not, the last time
+  SrqNumber srq;                         ///< extended connections: of the next message
 };
 
 class NeighbourPath : public Initiator {

@@ -21,8 +21,9 @@ enum class Ask : std::uint8_t {
   kDatagram,  ///< behind DatagramPart
   kComplain,  ///< the initiator broke a rule: `immediate` is the status that it got
   kSends,     ///< several short sends, each behind a ShortSend
+  kChoose,    ///< extended connections: `immediate` is the receive queue of what follows
 };
-inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kSends);
+inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kChoose);
 
 // Bits of RecordHeader::flags; the three highest tell the initiator's port.
 inline constexpr std::uint8_t kFirstPart = 1;

@@ -11,6 +11,7 @@
 #include "network/flow.h"
 #include "path/direct_copy.h"
 #include "path/neighbour_path.h"
+#include "queue/xrc_domain.h"
 #include "transport/message.h"
 #include "wire/icrc.h"
 #include "wire/immediate.h"
@@ -49,6 +50,7 @@ class Execution {
   /// recv_lock held.
   Answer connected() {
     if (ask() == Ask::kComplain) return complain();
+    if (ask() == Ask::kChoose) return choose();
     if (header_.sequence != inbox_->expected) {
       if (qp_.service == Service::kReliableConnection) return Answer::kOutOfTurn;
       // Unreliable: a new message is as good as any, the rest of an old one is not.
@@ -80,6 +82,9 @@ class Execution {
 
   Answer execute() {
     if (header_.length > kMaxMessageBytes) return refuse(Answer::kInvalid);
+    if (qp_.xrc_domain != nullptr && !qp_.xrc_domain->select(qp_, inbox_->srq)) {
+      return refuse(Answer::kInvalid);
+    }
     if (ask() == Ask::kSend) [[likely]]
       return send();
     switch (ask()) {
@@ -146,6 +151,17 @@ class Execution {
   }
 
   // ---- channel semantics -----------------------------------------------------------------------
+
+  /// The messages that follow are for another receive queue; a buffer of the one before goes back.
+  Answer choose() {
+    const SrqNumber next(header_.immediate);
+    if (next != inbox_->srq) {
+      transport::return_receive(qp_, std::exchange(inbox_->receive, nullptr));
+      inbox_->into = {};  // of another protection domain, perhaps
+    }
+    inbox_->srq = next;
+    return Answer::kDone;
+  }
 
   Answer send() {
     if (flagged(kFirstPart) && flagged(kLastPart) && !flagged(kInvalidates)) {
@@ -441,6 +457,7 @@ void RecordService::serve(const Taken& taken) {
   const RecordHeader& header = taken.header;
   const bool again = qp_ != nullptr && left_ > 0 && last_.is_for(link_, header);
   if (!again && !enter(header)) {
+    if (header.destination == kMulticastQpn.value) return fan_out(taken);
     taken.record->status = status_with(Answer::kNobody);
     return;
   }
@@ -459,6 +476,26 @@ void RecordService::serve(const Taken& taken) {
   // Success needs no store: the record came with a status that says so.
   if (answer != Answer::kDone) [[unlikely]]
     taken.record->status = status_with(answer, qp_->attributes.min_rnr_timer);
+}
+
+/// A datagram for all members of the group that it names, as far as this controller has any.
+void RecordService::fan_out(const Taken& taken) {
+  DatagramPart part;
+  const unsigned port = taken.header.flags >> kPortShift;
+  if (static_cast<Ask>(taken.header.kind) != Ask::kDatagram || taken.header.bytes < sizeof part ||
+      taken.header.source > kMask24 || port >= link_.addresses.size()) {
+    return;
+  }
+  std::memcpy(&part, taken.record->payload, sizeof part);
+  for (const Qpn qpn : table_.members(part.destination)) {
+    QueuePair* qp = table_.find(qpn);
+    if (qp == nullptr) continue;
+    if (qp->service == Service::kUnreliableDatagram) {
+      const std::lock_guard guard(qp->recv_lock);
+      Execution(*qp, link_, taken, nullptr).datagram(link_.addresses[port]);
+    }
+    Flight::clear(Hold::kPeer);
+  }
 }
 
 /// Most often it is the queue pair of the last time, whose memory stays a queue pair's whatever

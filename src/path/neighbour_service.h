@@ -45,6 +45,7 @@ class RecordService {
   std::uint32_t messages() const { return messages_; }
 
  private:
+  void fan_out(const host::RingConsumer::Taken& taken);
   bool enter(const host::RecordHeader& header);
   bool look_up(const host::RecordHeader& header);
   void hold(queue::QueuePair& qp);

@@ -36,6 +36,12 @@ constexpr int kMostPassedOver = 32;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
+/// What a peer waits for, and the program here gets no completion of.
+bool is_unseen(std::uint8_t kind) {
+  return kind >= static_cast<std::uint8_t>(Ask::kRead) &&
+         kind <= static_cast<std::uint8_t>(Ask::kFetchAdd);
+}
+
 bool is_read(const host::Record& record) {
   return record.header.kind == static_cast<std::uint8_t>(Ask::kRead);
 }
@@ -59,6 +65,10 @@ void take_answer(const host::RingProducer::Answered& answered, RingAnswer& answe
       std::memcpy(answer.data.get(), answered.record->payload + sizeof(RemotePart), answer.bytes);
     }
   }
+}
+
+std::uint32_t datagram_bytes(const queue::SendWqe& wqe) {
+  return static_cast<std::uint32_t>(sizeof(DatagramPart) + wqe.length);
 }
 
 bool has_awaited(const host::Outbound& link) {
@@ -170,6 +180,8 @@ void Neighbours::serve(host::Inbound& link, LastServed& last) {
       if ((n > 0 && answers_wait()) || !link.ring.take(&taken)) break;
       lines += taken.header.lines;
       service.serve(taken);
+      if (is_unseen(taken.header.kind)) [[unlikely]]
+        served_unseen_.store(served_unseen() + 1, std::memory_order_relaxed);
     }
   }
   link.owed += lines;
@@ -321,10 +333,58 @@ bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
   host::Outbound& link = **reached;
   if (!link.usable()) link.receive(0);
   if (link.dead.load(std::memory_order_acquire)) return true;
-  if (!link.usable()) return false;
+  return link.usable() && put_datagram(link, qp, wqe);
+}
+
+/// Waits for the welcome, as a program that posts and ends may never poll; not for one that was
+/// waited for in vain.
+void Neighbours::first_contact(host::Outbound& link) {
+  int wait_ms = 0;
   {
     const std::lock_guard guard(link.lock);
-    const auto bytes = static_cast<std::uint32_t>(sizeof(DatagramPart) + wqe.length);
+    wait_ms = link.lags ? 0 : kWelcomeWait_ms;
+  }
+  link.receive(wait_ms);
+}
+
+bool Neighbours::send_multicast(QueuePair& qp, queue::SendWqe& wqe,
+                                const std::function<bool(const host::GroupMember&)>& skips,
+                                bool insists) {
+  const Gid& group = wqe.datagram.destination.gid;
+  std::vector<std::shared_ptr<host::Outbound>> ready, waited_for;
+  for (const host::GroupMember& member : groups_.members(group, scheduler_.now())) {
+    if (skips(member)) continue;
+    auto reached = presence_->reach(member.address, member.some_qpn());
+    if (!reached) continue;
+    host::Outbound& link = **reached;
+    if (!link.usable()) first_contact(link);
+    const std::lock_guard guard(link.lock);
+    const bool room = link.usable() && link.ring.reserve(datagram_bytes(wqe)) != nullptr;
+    if (room) link.lags = false;
+    (room ? ready : waited_for).push_back(std::move(*reached));
+  }
+  // One that was waited for in vain is not waited for again before it has gone on.
+  for (const auto& link : waited_for) {
+    const std::lock_guard guard(link->lock);
+    if (!insists && !link->lags && !link->dead.load(std::memory_order_acquire)) return false;
+  }
+  for (const auto& link : waited_for) {
+    const std::lock_guard guard(link->lock);
+    link->lags = true;
+    qp.count(obs::Counter::kDroppedMessages);
+  }
+  for (const auto& link : ready) {
+    if (!put_datagram(*link, qp, wqe)) qp.count(obs::Counter::kDroppedMessages);
+  }
+  return true;
+}
+
+/// False: there is no room.
+bool Neighbours::put_datagram(host::Outbound& link, QueuePair& qp, queue::SendWqe& wqe) {
+  const queue::SendWqe::Datagram& to = wqe.datagram;
+  {
+    const std::lock_guard guard(link.lock);
+    const std::uint32_t bytes = datagram_bytes(wqe);
     static_assert(host::kFirstRingBytes / 4 - host::kLine >= sizeof(DatagramPart) + 4096);
     host::Record* record = link.ring.reserve(bytes);
     if (record == nullptr) return false;

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
+#include "host/multicast_names.h"
 #include "host/presence.h"
 #include "path/directory.h"
 #include "path/engine.h"
@@ -38,10 +41,19 @@ class Neighbours final : public Source {
   /// A datagram for another process. False: ask again soon, its process has not answered, or its
   /// ring is full.
   bool send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);
+  /// A datagram for each other process with members of the group, but those that `skips` names.
+  /// False: one has not answered yet, or its ring is full, and nobody got it; whoever insists
+  /// leaves that one out, now and until it goes on.
+  bool send_multicast(queue::QueuePair& qp, queue::SendWqe& wqe,
+                      const std::function<bool(const host::GroupMember&)>& skips, bool insists);
+  host::MulticastNames& groups() { return groups_; }
 
   // Source
   bool poll() override;
   bool has_work() override;
+  std::uint64_t served_unseen() const override {
+    return served_unseen_.load(std::memory_order_relaxed);
+  }
   int wait_fd() const override { return presence_->wait_fd(); }
   void serve() override;
   void farewell() override;
@@ -58,18 +70,22 @@ class Neighbours final : public Source {
   bool answers_wait() const;
   bool collect(host::Outbound& link);
   void bury(const std::shared_ptr<host::Outbound>& link);
+  static void first_contact(host::Outbound& link);
+  bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe);
 
   std::unique_ptr<host::Presence> presence_;
   QueuePairTable& table_;
   queue::Scheduler& scheduler_;
   Walk walk_;
+  host::MulticastNames groups_;
   // Under the presence's receive_lock.
   std::array<RingAnswer, 64> answers_;
-  std::array<LastServed, 8> last_;  ///< by the places of links, which may share one
-  int passed_over_ = 0;             ///< polls that brought messages
-  int idle_polls_ = 0;              ///< polls that brought none
-  bool hurries_ = false;            ///< somebody waits for a record to be given back
-  bool owes_ = false;               ///< there is more to do a few polls from now
+  std::array<LastServed, 8> last_;               ///< by the places of links, which may share one
+  int passed_over_ = 0;                          ///< polls that brought messages
+  int idle_polls_ = 0;                           ///< polls that brought none
+  bool hurries_ = false;                         ///< somebody waits for a record to be given back
+  bool owes_ = false;                            ///< there is more to do a few polls from now
+  std::atomic<std::uint64_t> served_unseen_{0};  ///< written under the lock
 };
 
 }  // namespace weft::path

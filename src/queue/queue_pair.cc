@@ -22,6 +22,9 @@ constexpr Nanoseconds kMaxDelay_ns = 3'600'000'000'000;
 
 constexpr std::uint32_t kOpsOf[] = {kReliableOps, kUnreliableOps, kDatagramOps};
 
+/// In what neighbours see, beside the service.
+constexpr unsigned kExtendedTarget = 0x10;
+
 constexpr CompletionOp completion_op(SendOp op) {
   switch (op) {
     case SendOp::kSend:
@@ -151,6 +154,7 @@ Result<void> enqueue_send(QueuePair& qp, const SendRequest& request) {
   wqe->status = CompletionStatus::kSuccess;
   wqe->length = static_cast<std::uint32_t>(length);
   wqe->immediate = request.immediate;
+  wqe->remote_srq = request.remote_srq;
   switch (request.op) {
     case SendOp::kSendInvalidate:
     case SendOp::kLocalInvalidate:
@@ -197,6 +201,16 @@ void complete_front(QueuePair& qp, CompletionStatus status, std::uint32_t byte_c
   }
 }
 
+std::uint8_t shown_service(const QueuePair& qp) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(qp.service) |
+                                   (qp.xrc_domain != nullptr ? kExtendedTarget : 0));
+}
+
+std::uint8_t wanted_service(const QueuePair& qp) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(qp.service) |
+                                   (qp.extended_initiator ? kExtendedTarget : 0));
+}
+
 void show(QueuePair& qp) {
   host::PublicQueuePair* shown = qp.shown;
   if (shown == nullptr) return;
@@ -211,7 +225,7 @@ void show(QueuePair& qp) {
   shown->pd = qp.pd.value;
   shown->access =
       static_cast<std::uint32_t>(qp.shared->serves_rdma ? qp.attributes.access : Access::kNone);
-  shown->service = static_cast<std::uint8_t>(qp.service);
+  shown->service = shown_service(qp);
   // release pairs with the acquire of the initiator that looks the queue pair up.
   shown->word.store(epoch << 1 | 1, std::memory_order_release);
 }
@@ -236,6 +250,7 @@ void flush(QueuePair& qp) {
   if (qp.path != nullptr) qp.path->stop(qp);
   while (!qp.sq.empty()) complete_front(qp, CompletionStatus::kFlushed, 0);
   if (state == QpState::kSendQueueError) return;
+  if (qp.xrc_domain != nullptr) return;  // it has no receives of its own
   if (qp.shared_receive == nullptr) {
     flush_receives(qp);
   } else if (!qp.last_receive_told) {

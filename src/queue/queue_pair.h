@@ -25,6 +25,8 @@
 
 namespace weft::queue {
 
+class XrcDomain;
+
 enum class QpEvent : std::uint8_t {
   kFatal,               ///< an error that no completion tells
   kRequestError,        ///< the peer broke the protocol
@@ -58,6 +60,7 @@ class QueuePair {
   Qpn qpn;
   Service service = Service::kReliableConnection;
   bool signal_all = false;
+  bool extended_initiator = false;  ///< each request names a shared receive queue of the peer's
   std::atomic<QpState> state{QpState::kReset};
   /// Advances whenever the connection or the right to receive changes: a peer that remembers it
   /// knows whether this still is the queue pair that it knew.
@@ -69,6 +72,9 @@ class QueuePair {
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
   ReceiveQueue* shared_receive = nullptr;
+  /// A target of extended connections: pd, recv_cq and shared_receive are those of the message in
+  /// work (queue/xrc_domain.h). Null: an ordinary queue pair.
+  XrcDomain* xrc_domain = nullptr;
   void* owner = nullptr;                   ///< the verbs object, for events
   host::PublicQueuePair* shown = nullptr;  ///< what neighbours on the host see of it
 
@@ -110,6 +116,10 @@ class QueuePair {
 /// Puts the request behind the send queue's last element. Refuses, with the argument's name, what
 /// the service or the limits do not allow. The caller holds send_lock.
 Result<void> enqueue_send(QueuePair& qp, const SendRequest& request);
+
+/// What neighbours see of a queue pair's service, and what they must see of its peer's.
+std::uint8_t shown_service(const QueuePair& qp);
+std::uint8_t wanted_service(const QueuePair& qp);
 
 /// Lets neighbours see the present state. Both locks held, or the state is an error or reset.
 void show(QueuePair& qp);

@@ -30,6 +30,7 @@ struct SendWqe {
   std::uint32_t immediate;  ///< or, for the invalidates, the key
   Psn first_psn;            ///< framed: of its first frame
   bool started;             ///< framed: first_psn is assigned
+  SrqNumber remote_srq;     ///< extended connections
   bool signaled() const { return has(flags, SendFlags::kSignaled); }
   bool is_inline() const { return has(flags, SendFlags::kInline); }
 

@@ -6,6 +6,7 @@
 #include "shim/query.h"
 #include "shim/queue_pair.h"
 #include "shim/srq.h"
+#include "shim/xrc.h"
 
 namespace weft::shim {
 
@@ -28,6 +29,9 @@ void set_operations(Context& context) {
   abi.create_qp_ex = create_qp_ex;
   abi.get_srq_num = get_srq_num;
   abi.create_srq_ex = create_srq_ex;
+  abi.open_xrcd = open_xrcd;
+  abi.close_xrcd = close_xrcd;
+  abi.open_qp = open_qp;
   ibv_context_ops& ops = abi.context.ops;
   ops.alloc_mw = alloc_mw;
   ops.bind_mw = bind_mw;

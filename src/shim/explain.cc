@@ -151,7 +151,7 @@ std::string why_local(const Qp& qp, const NotedRequest& request, bool writes) {
           "IBV_ACCESS_LOCAL_WRITE",
           element, registered);
     }
-    if (region.pd != qp.shown.qp_base.pd->handle) {
+    if (qp.shown.qp_base.pd != nullptr && region.pd != qp.shown.qp_base.pd->handle) {
       return fmt::format("{}, whose region is of another protection domain than the queue pair. {}",
                          element, registered);
     }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "files/device_list.h"
@@ -48,6 +50,7 @@ bool is_ours(const ibv_device* device);
 struct Cq;
 struct Qp;
 struct Srq;
+struct Xrcd;
 
 /// Which object an event's number belongs to.
 template <class Object>
@@ -88,6 +91,8 @@ struct Context {
   Numbered<Cq> cqs;
   Numbered<Qp> qps;
   Numbered<Srq> srqs;
+  std::mutex xrcd_mutex;
+  std::vector<Xrcd*> xrcds;  ///< those with a file, which is what a second open knows them by
 
   static Context& of(ibv_context* context) {
     return *reinterpret_cast<Context*>(reinterpret_cast<std::byte*>(context) -
@@ -181,10 +186,28 @@ struct Cq {
 
 // ---- queue pairs ------------------------------------------------------------------------------
 
+/// A domain of extended connections. Its target queue pairs have neither protection domain nor
+/// completion queues that the program knows; weft's are here.
+struct Xrcd {
+  ibv_xrcd shown{};
+  verbs::XrcDomain domain;
+  verbs::ProtectionDomain pd;
+  verbs::CompletionQueue cq;
+  std::optional<std::pair<dev_t, ino_t>> file;
+  int opens = 1;  ///< under Context::xrcd_mutex
+  std::atomic<int> users{0};
+
+  Xrcd(verbs::XrcDomain opened, verbs::ProtectionDomain of, verbs::CompletionQueue with)
+      : domain(std::move(opened)), pd(std::move(of)), cq(std::move(with)) {}
+  static Xrcd& of(ibv_xrcd* xrcd) { return *reinterpret_cast<Xrcd*>(xrcd); }
+};
+
 struct Srq {
   ibv_srq shown{};
   verbs::SharedReceiveQueue srq;
   ibv_srq_attr limits{};
+  Xrcd* xrcd = nullptr;  ///< of extended connections, with the completion queue
+  Cq* cq = nullptr;
   std::atomic<int> users{0};
   std::uint32_t errors_given = 0;
 
@@ -208,6 +231,8 @@ struct Qp {
   ibv_qp_cap cap{};
   bool signal_all = false;
   bool extended = false;  ///< made with send_ops_flags: ibv_qp_to_qp_ex gives it
+  Xrcd* xrcd = nullptr;   ///< of a target of extended connections
+  int opens = 1;          ///< of such a one; under Context::xrcd_mutex
   std::uint32_t errors_given = 0;
   ibv_ah_attr address{};
   Notebook notebook;       ///< empty unless explaining()

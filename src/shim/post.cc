@@ -14,6 +14,8 @@ bool convert(const ibv_send_wr& from, ibv_qp_type type, SendRequest& to) {
   to.wr_id = from.wr_id;
   to.flags = static_cast<SendFlags>(from.send_flags & kKnownFlags);
   to.sges = sges_of(from.sg_list, from.num_sge);
+  if (type == IBV_QPT_XRC_SEND) [[unlikely]]
+    to.remote_srq = SrqNumber(from.qp_type.xrc.remote_srqn);
   switch (from.opcode) {
     case IBV_WR_RDMA_WRITE:
       to.op = SendOp::kWrite;

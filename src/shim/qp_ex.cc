@@ -128,6 +128,7 @@ std::uint64_t offered_operations(ibv_qp_type type) {
                                       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
   switch (type) {
     case IBV_QPT_RC:
+    case IBV_QPT_XRC_SEND:
       return kReliable;
     case IBV_QPT_UC:
       return kUnreliable;
@@ -187,7 +188,9 @@ void set_posting(Qp& qp) {
     request->destination_qpn = Qpn(qpn);
     request->destination_qkey = QKey(qkey);
   };
-  shown.wr_set_xrc_srqn = [](ibv_qp_ex* at, std::uint32_t) { unknown(at); };
+  shown.wr_set_xrc_srqn = [](ibv_qp_ex* at, std::uint32_t srqn) {
+    if (SendRequest* request = last(at)) request->remote_srq = SrqNumber(srqn);
+  };
   shown.wr_set_inline_data = [](ibv_qp_ex* at, void* bytes, std::size_t length) {
     const ibv_data_buf one{bytes, length};
     set_inline_list(at, 1, &one);

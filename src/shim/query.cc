@@ -19,6 +19,7 @@ constexpr std::uint32_t kVendor = 0x02'7765;
 constexpr int kGids = 1;
 constexpr int kPKeys = 1;
 constexpr std::uint32_t kManyObjects = 1u << 20;
+constexpr int kMaxGroups = 4096;
 /// Speeds as codes: 4 lanes of HDR, which is about what memory gives.
 constexpr std::uint8_t kWidth4x = 2;
 constexpr std::uint8_t kSpeedHdr = 64;
@@ -51,7 +52,8 @@ void describe_device(Context& context, ibv_device_attr& attr) {
   attr.max_qp_wr = static_cast<int>(info.max_queue_depth);
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
-                          IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+                          IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+                          IBV_DEVICE_XRC;
   attr.max_sge = static_cast<int>(info.max_sge);
   attr.max_sge_rd = attr.max_sge;
   attr.max_cq = kManyObjects;
@@ -65,6 +67,9 @@ void describe_device(Context& context, ibv_device_attr& attr) {
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = 1 << 23;
   attr.max_ah = kManyObjects;
+  attr.max_mcast_grp = kMaxGroups;
+  attr.max_mcast_qp_attach = kMaxGroups;
+  attr.max_total_mcast_qp_attach = kMaxGroups;
   attr.max_srq = kManyObjects;
   attr.max_srq_wr = static_cast<int>(info.max_queue_depth);
   attr.max_srq_sge = static_cast<int>(info.max_sge);
@@ -85,6 +90,7 @@ int query_device_ex(ibv_context* shown, const ibv_query_device_ex_input* input,
                                                 IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
   all.odp_caps.per_transport_caps.ud_odp_caps =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  all.xrc_odp_caps = static_cast<std::uint32_t>(odp_operations());
   // Completions carry the time at which they were polled, in nanoseconds.
   all.completion_timestamp_mask = ~std::uint64_t{0};
   all.hca_core_clock = 1'000'000;  // kHz

@@ -1,11 +1,13 @@
 #include "shim/queue_pair.h"
 
+#include <algorithm>
 #include <new>
 
 #include "shim/address.h"
 #include "shim/errors.h"
 #include "shim/qp_ex.h"
 #include "shim/real.h"
+#include "shim/xrc.h"
 
 namespace weft::shim {
 namespace {
@@ -18,6 +20,8 @@ constexpr int kUnknown = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | 
 std::optional<Service> service_of(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_RC:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
       return Service::kReliableConnection;
     case IBV_QPT_UC:
       return Service::kUnreliableConnection;
@@ -94,56 +98,103 @@ Result<QueuePairAttributes> attributes_of(Context& context, const ibv_qp_attr& f
   return to;
 }
 
-Qp* make_qp(ibv_pd* pd, ibv_qp_init_attr_ex& attr) {
-  const auto service = service_of(attr.qp_type);
-  if (!service) return refuse(EOPNOTSUPP);
-  if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return refuse(EINVAL);
+/// Programs post short messages inline without having asked for room: real devices have some.
+constexpr std::uint32_t kLeastInlineBytes = 64;
+
+/// What stands behind the attributes: for a target of extended connections, which has no part in
+/// them that the program knows, the domain's own.
+struct Parts {
+  const verbs::ProtectionDomain& pd;
+  const verbs::CompletionQueue& send_cq;
+  const verbs::CompletionQueue& recv_cq;
   verbs::QueuePairOptions options;
-  options.service = *service;
-  options.limits = {.max_send_wr = attr.cap.max_send_wr,
-                    .max_recv_wr = attr.srq != nullptr ? 0 : attr.cap.max_recv_wr,
-                    .max_send_sge = attr.cap.max_send_sge,
-                    .max_recv_sge = attr.srq != nullptr ? 0 : attr.cap.max_recv_sge,
-                    .max_inline_bytes = attr.cap.max_inline_data};
+};
+
+std::optional<Parts> parts_of(const ibv_qp_init_attr_ex& attr) {
+  verbs::QueuePairOptions options;
   options.signal_all = attr.sq_sig_all != 0;
+  const auto& cap = attr.cap;
+  options.limits = {.max_send_wr = cap.max_send_wr,
+                    .max_recv_wr = cap.max_recv_wr,
+                    .max_send_sge = cap.max_send_sge,
+                    .max_recv_sge = cap.max_recv_sge,
+                    .max_inline_bytes = std::max(cap.max_inline_data, kLeastInlineBytes)};
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    if (attr.xrcd == nullptr) return {};
+    const Xrcd& xrcd = Xrcd::of(attr.xrcd);
+    options.limits = {};
+    options.limits.max_send_wr = options.limits.max_recv_wr = 0;
+    options.xrc_domain = &xrcd.domain;
+    return Parts{xrcd.pd, xrcd.cq, xrcd.cq, options};
+  }
+  options.extended_initiator = attr.qp_type == IBV_QPT_XRC_SEND;
+  ibv_cq* const recv_cq = options.extended_initiator ? attr.send_cq : attr.recv_cq;
+  if (attr.pd == nullptr || attr.send_cq == nullptr || recv_cq == nullptr) return {};
+  if (attr.srq != nullptr || options.extended_initiator) {
+    options.limits.max_recv_wr = options.limits.max_recv_sge = 0;
+  }
+  options.service = *service_of(attr.qp_type);
   if (attr.srq != nullptr) options.shared_receive = &Srq::of(attr.srq).srq;
-  auto made =
-      Pd::of(pd).pd.create_queue_pair(Cq::of(attr.send_cq).cq, Cq::of(attr.recv_cq).cq, options);
+  return Parts{Pd::of(attr.pd).pd, Cq::of(attr.send_cq).cq, Cq::of(recv_cq).cq, options};
+}
+
+/// One more user of each, or one less.
+void count_users(const ibv_qp& qp, Xrcd* xrcd, int more) {
+  if (qp.pd != nullptr) Pd::of(qp.pd).users += more;
+  if (qp.send_cq != nullptr) Cq::of(qp.send_cq).users += more;
+  if (qp.recv_cq != nullptr) Cq::of(qp.recv_cq).users += more;
+  if (qp.srq != nullptr) Srq::of(qp.srq).users += more;
+  if (xrcd != nullptr) xrcd->users += more;
+}
+
+Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  if (!service_of(attr.qp_type)) return refuse(EOPNOTSUPP);
+  const auto parts = parts_of(attr);
+  if (!parts) return refuse(EINVAL);
+  auto made = parts->pd.create_queue_pair(parts->send_cq, parts->recv_cq, parts->options);
   if (!made) {
-    if (explaining()) explain_call("ibv_create_qp", pd->context->device->name, made.error());
+    if (explaining()) explain_call("ibv_create_qp", context->device->name, made.error());
     return refuse(made.error());
   }
   auto* qp = new (std::nothrow) Qp(std::move(*made));
   if (qp == nullptr) return refuse(ENOMEM);
   ibv_qp& shown = qp->shown.qp_base;
-  shown.context = pd->context;
+  shown.context = context;
   shown.qp_context = attr.qp_context;
-  shown.pd = pd;
-  shown.send_cq = attr.send_cq;
-  shown.recv_cq = attr.recv_cq;
-  shown.srq = attr.srq;
   shown.qp_num = qp->qp.number().value;
   shown.handle = shown.qp_num;
   shown.state = IBV_QPS_RESET;
   shown.qp_type = attr.qp_type;
   pthread_mutex_init(&shown.mutex, nullptr);
   pthread_cond_init(&shown.cond, nullptr);
-  qp->signal_all = options.signal_all;
-  if (attr.srq != nullptr) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+  qp->signal_all = parts->options.signal_all;
+  if (attr.qp_type == IBV_QPT_XRC_RECV) {
+    qp->xrcd = &Xrcd::of(attr.xrcd);
+    // It needs none, but librdmacm reads it from there.
+    if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0) shown.pd = attr.pd;
+  } else {
+    shown.pd = attr.pd;
+    shown.send_cq = attr.send_cq;
+    shown.recv_cq = attr.qp_type == IBV_QPT_XRC_SEND ? nullptr : attr.recv_cq;
+    shown.srq = attr.srq;
+  }
+  const QueuePairLimits& limits = parts->options.limits;
+  attr.cap = {.max_send_wr = limits.max_send_wr,
+              .max_recv_wr = limits.max_recv_wr,
+              .max_send_sge = limits.max_send_sge,
+              .max_recv_sge = limits.max_recv_sge,
+              .max_inline_data = limits.max_inline_bytes};
   qp->cap = attr.cap;
   set_posting(*qp);
-  ++Pd::of(pd).users;
-  ++Cq::of(attr.send_cq).users;
-  ++Cq::of(attr.recv_cq).users;
-  if (attr.srq != nullptr) ++Srq::of(attr.srq).users;
-  Context::of(pd->context).qps.add(shown.qp_num, qp);
+  count_users(shown, qp->xrcd, 1);
+  Context::of(context).qps.add(shown.qp_num, qp);
   return qp;
 }
 
 /// As hardware does when a queue pair is reset or destroyed.
 void forget_completions(Qp& qp) {
   for (ibv_cq* cq : {qp.plain()->send_cq, qp.plain()->recv_cq}) {
-    verbs::Inside::of(Cq::of(cq).cq).queue.forget(qp.qp.number());
+    if (cq != nullptr) verbs::Inside::of(Cq::of(cq).cq).queue.forget(qp.qp.number());
   }
 }
 
@@ -173,11 +224,13 @@ void fill(Qp& qp, ibv_qp_attr& to) {
 
 }  // namespace
 
-ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) {
-  constexpr std::uint32_t kKnown =
-      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr->comp_mask & ~kKnown) != 0) return refuse(EOPNOTSUPP);
-  if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return refuse(EINVAL);
+  const std::uint32_t base =
+      attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+  if ((attr->comp_mask & base) == 0) return refuse(EINVAL);
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) {
     return refuse(EOPNOTSUPP);
   }
@@ -185,7 +238,7 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* attr) {
   if (extended && (attr->send_ops_flags & ~offered_operations(attr->qp_type)) != 0) {
     return refuse(EOPNOTSUPP);
   }
-  Qp* qp = make_qp(attr->pd, *attr);
+  Qp* qp = make_qp(context, *attr);
   if (qp == nullptr) return nullptr;
   qp->extended = extended;
   return qp->plain();
@@ -214,7 +267,8 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   all.cap = attr->cap;
   all.qp_type = attr->qp_type;
   all.sq_sig_all = attr->sq_sig_all;
-  Qp* qp = weft::shim::make_qp(pd, all);
+  all.pd = pd;
+  Qp* qp = weft::shim::make_qp(pd->context, all);
   if (qp == nullptr) return nullptr;
   attr->cap = all.cap;
   return qp->plain();
@@ -236,7 +290,8 @@ int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
   }
   const auto to = (mask & IBV_QP_STATE) != 0 ? weft::shim::state_of(attr->qp_state) : now;
   if (!to) return EINVAL;
-  const int settings = mask & ~weft::shim::kNoSetting;
+  int settings = mask & ~weft::shim::kNoSetting;
+  settings |= weft::shim::settings_implied(shown->qp_type, settings, *to);
   const auto attributes = weft::shim::attributes_of(Context::of(shown->context), *attr, settings);
   if (!attributes) {
     if (weft::shim::explaining()) {
@@ -274,6 +329,7 @@ int ibv_query_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* i
 int ibv_destroy_qp(ibv_qp* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_destroy_qp, ENOSYS, shown);
   Qp& qp = Qp::of(shown);
+  if (!weft::shim::was_last(qp)) return 0;
   Context& context = Context::of(shown->context);
   context.qps.remove(shown->qp_num);
   context.controller().forget_events(weft::Qpn(shown->qp_num), 0);
@@ -284,16 +340,13 @@ int ibv_destroy_qp(ibv_qp* shown) {
   pthread_mutex_unlock(&shown->mutex);
   pthread_mutex_destroy(&shown->mutex);
   pthread_cond_destroy(&shown->cond);
-  ibv_cq* const send_cq = shown->send_cq;
-  ibv_cq* const recv_cq = shown->recv_cq;
-  if (shown->srq != nullptr) --Srq::of(shown->srq).users;
-  --Pd::of(shown->pd).users;
-  const weft::Qpn qpn = qp.qp.number();
+  const ibv_qp last = *shown;
+  weft::shim::Xrcd* const xrcd = qp.xrcd;
   delete &qp;
-  for (ibv_cq* cq : {send_cq, recv_cq}) {
-    Inside::of(Cq::of(cq).cq).queue.forget(qpn);
-    --Cq::of(cq).users;
+  for (ibv_cq* cq : {last.send_cq, last.recv_cq}) {
+    if (cq != nullptr) Inside::of(Cq::of(cq).cq).queue.forget(weft::Qpn(last.qp_num));
   }
+  weft::shim::count_users(last, xrcd, -1);
   return 0;
 }
 

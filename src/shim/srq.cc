@@ -9,14 +9,27 @@
 namespace weft::shim {
 namespace {
 
-Srq* make_srq(ibv_pd* pd, void* owner, ibv_srq_attr& attr) {
-  auto made = Pd::of(pd).pd.create_srq(attr.max_wr, std::max(1u, attr.max_sge));
+/// What the other attributes of an extended connection's queue name.
+struct Extended {
+  Xrcd* xrcd = nullptr;
+  Cq* cq = nullptr;
+};
+
+Srq* make_srq(ibv_pd* pd, void* owner, ibv_srq_attr& attr, const Extended& extended = {}) {
+  const std::uint32_t max_sge = std::max(1u, attr.max_sge);
+  const verbs::ProtectionDomain& domain = Pd::of(pd).pd;
+  auto made =
+      extended.xrcd != nullptr
+          ? domain.create_xrc_srq(extended.xrcd->domain, extended.cq->cq, attr.max_wr, max_sge)
+          : domain.create_srq(attr.max_wr, max_sge);
   if (!made) return refuse(made.error());
   auto* srq = new (std::nothrow) Srq(std::move(*made));
   if (srq == nullptr) return refuse(ENOMEM);
-  attr.max_sge = std::max(1u, attr.max_sge);
+  attr.max_sge = max_sge;
   srq->limits = attr;
   srq->limits.srq_limit = 0;  // armed by modify alone
+  srq->xrcd = extended.xrcd;
+  srq->cq = extended.cq;
   srq->shown.context = pd->context;
   srq->shown.srq_context = owner;
   srq->shown.pd = pd;
@@ -24,6 +37,8 @@ Srq* make_srq(ibv_pd* pd, void* owner, ibv_srq_attr& attr) {
   pthread_mutex_init(&srq->shown.mutex, nullptr);
   pthread_cond_init(&srq->shown.cond, nullptr);
   ++Pd::of(pd).users;
+  if (srq->xrcd != nullptr) ++srq->xrcd->users;
+  if (srq->cq != nullptr) ++srq->cq->users;
   Context::of(pd->context).srqs.add(srq->srq.number(), srq);
   return srq;
 }
@@ -43,13 +58,22 @@ int post_srq_recv(ibv_srq* shown, ibv_recv_wr* first, ibv_recv_wr** bad) {
 }
 
 ibv_srq* create_srq_ex(ibv_context*, ibv_srq_init_attr_ex* attr) {
-  constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  constexpr std::uint32_t kExtended = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  constexpr std::uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | kExtended;
   if ((attr->comp_mask & ~kKnown) != 0) return refuse(EOPNOTSUPP);
   if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr) return refuse(EINVAL);
-  if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && attr->srq_type != IBV_SRQT_BASIC) {
-    return refuse(EOPNOTSUPP);
+  const auto type =
+      (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr->srq_type : IBV_SRQT_BASIC;
+  if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) return refuse(EOPNOTSUPP);
+  Extended extended;
+  if (type == IBV_SRQT_XRC) {
+    if ((attr->comp_mask & kExtended) != kExtended || attr->xrcd == nullptr ||
+        attr->cq == nullptr) {
+      return refuse(EINVAL);
+    }
+    extended = {&Xrcd::of(attr->xrcd), &Cq::of(attr->cq)};
   }
-  Srq* srq = make_srq(attr->pd, attr->srq_context, attr->attr);
+  Srq* srq = make_srq(attr->pd, attr->srq_context, attr->attr, extended);
   return srq != nullptr ? &srq->shown : nullptr;
 }
 
@@ -107,6 +131,8 @@ int ibv_destroy_srq(ibv_srq* shown) {
   pthread_mutex_destroy(&shown->mutex);
   pthread_cond_destroy(&shown->cond);
   --Pd::of(shown->pd).users;
+  if (srq.xrcd != nullptr) --srq.xrcd->users;
+  if (srq.cq != nullptr) --srq.cq->users;
   delete &srq;
   return 0;
 }

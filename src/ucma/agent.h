@@ -85,6 +85,7 @@ class Agent {
   cm::Place place_of(const Identifier& id, cm::Port port) const;
   int take_port(Identifier& id);
   Identifier* find_listener(cm::ServiceId service, const Gid& address);
+  bool is_about_to_listen(cm::ServiceId service, const Gid& address) const;
 
   // What arrives (agent_arrivals.cc).
   void on_packet(cm::LinkId link, const cm::Packet& packet);

@@ -66,6 +66,9 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
   const auto header = cm::parse_ip_header(question.private_data);
   Identifier* const listener =
       header ? find_listener(question.service, header->destination) : nullptr;
+  if (listener == nullptr && header && is_about_to_listen(question.service, header->destination)) {
+    return;  // the peer asks again
+  }
   if (listener == nullptr) {
     return refuse(link, packet, question, cm::RejectReason::kInvalidServiceId);
   }

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cerrno>
 
 #include "base/random.h"
 #include "obs/log.h"
 #include "ucma/agent.h"
+#include "ucma/clock.h"
 #include "ucma/local_addresses.h"
 
 // Ports: taking them, picking one, and finding who listens.
@@ -47,6 +49,7 @@ int Agent::take_port(Identifier& id) {
     const auto binding = exchange_.bind(place_of(id, port), local.all());
     if (binding) {
       id.binding = *binding;
+      id.bound_at_ns = now();
       id.source.port = port;
       return 0;
     }
@@ -113,6 +116,17 @@ Identifier* Agent::find_listener(cm::ServiceId service, const Gid& address) {
     if (covers(*at->second, address)) return at->second;
   }
   return nullptr;
+}
+
+bool Agent::is_about_to_listen(cm::ServiceId service, const Gid& address) const {
+  // Between a program's bind and its listen. Who asks then asks again, a tenth of a second later.
+  constexpr Nanoseconds kTimeToListen_ns = 1'000'000'000;
+  return std::any_of(ids_.begin(), ids_.end(), [&](const auto& each) {
+    const Identifier& id = *each.second;
+    return id.state == Identifier::State::kBound && id.binding.value != 0 &&
+           cm::service_id(id.space, id.source.port) == service && covers(id, address) &&
+           now() - id.bound_at_ns < kTimeToListen_ns;
+  });
 }
 
 }  // namespace weft::ucma

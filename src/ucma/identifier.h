@@ -65,6 +65,7 @@ struct Identifier {
   const files::ShownDevice* device = nullptr;  ///< null: bound to all addresses
   Gid local_gid, remote_gid;
   cm::BindingId binding;
+  Nanoseconds bound_at_ns = 0;
 
   bool reuse_address = false, only_own_family = false;
   std::uint8_t traffic_class = 0;

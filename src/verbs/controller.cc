@@ -204,6 +204,8 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   qp->send_cq = setup.send_cq;
   qp->recv_cq = setup.recv_cq;
   qp->shared_receive = setup.shared_receive;
+  qp->extended_initiator = setup.extended_initiator;
+  qp->xrc_domain = setup.xrc_domain;
   qp->local_gid = ports_.front().address;
   qp->attributes = {};
   qp->attributes.send_psn = Psn(random().draw<std::uint32_t>());
@@ -255,6 +257,7 @@ void Controller::drain(queue::QueuePair& qp) {
 
 void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
+  if (qp.service == Service::kUnreliableDatagram) leave_groups(qp.qpn);
   reset(qp);
   live_.fetch_sub(1, std::memory_order_relaxed);
   queue_pairs_.release(numbers_.slot_of(qp.qpn));
@@ -376,6 +379,11 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     if (to == QpState::kReadyToReceive) {
       qp.path = make_path(qp);
       if (qp.path == nullptr) return fail(Errc::kOutOfMemory, "no memory for the connection");
+      if (qp.path->takes_frames() && (qp.extended_initiator || qp.xrc_domain != nullptr)) {
+        qp.path.reset();
+        return fail(Errc::kNotSupported,
+                    "remote_gid: extended connections stay on one host; frames do not carry them");
+      }
       qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     }
     if (from == QpState::kReadyToReceive && to == QpState::kReadyToSend) {

@@ -90,6 +90,8 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
     queue::ReceiveQueue* shared_receive;
     QueuePairLimits limits;
     bool signal_all;
+    bool extended_initiator = false;
+    queue::XrcDomain* xrc_domain = nullptr;
   };
   Result<queue::QueuePair*> create_queue_pair(const QueuePairSetup& setup);
   void destroy_queue_pair(queue::QueuePair& qp);
@@ -121,6 +123,11 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   // QueuePairTable
   queue::QueuePair* find(Qpn qpn) override;
   bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
+  std::vector<Qpn> members(const Gid& group) override;
+
+  /// A datagram queue pair in a multicast group.
+  Result<void> attach(queue::QueuePair& qp, const Gid& group);
+  Result<void> detach(queue::QueuePair& qp, const Gid& group);
 
   // EventSink
   void on_event(queue::QueuePair& qp, queue::QpEvent event) override;
@@ -153,6 +160,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);
+  void leave_groups(Qpn qpn);
 
   struct Life;
 
@@ -172,6 +180,9 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   path::Engine engine_;
   queue::Shared shared_;
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
+
+  base::Lock group_lock_;
+  std::vector<std::pair<Gid, Qpn>> group_members_;
 
   base::Lock event_lock_;
   std::deque<AsyncEvent> events_;

@@ -97,6 +97,15 @@ Result<CompletionChannel> Device::create_channel() const {
   return CompletionChannel(std::move(object));
 }
 
+XrcDomain::XrcDomain(std::shared_ptr<XrcObject> object) : object_(std::move(object)) {}
+
+Result<XrcDomain> Device::open_xrc_domain() const {
+  if (auto ok = controller_->check_ours(); !ok) return tl::unexpected(ok.error());
+  auto object = std::make_shared<XrcObject>();
+  object->controller = controller_;
+  return XrcDomain(std::move(object));
+}
+
 std::optional<AsyncEvent> Device::next_event() const {
   controller_->poll();
   return controller_->next_event();

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/assert.h"
+#include "base/lock.h"
 #include "host/fd_mark.h"
 #include "host/fork.h"
 #include "verbs/process.h"
@@ -22,6 +23,9 @@ namespace {
 /// How long a program that polled may pause before the helper takes over.
 constexpr Nanoseconds kDoze_ns = 2'000'000;
 constexpr Nanoseconds kLongest_ns = 1'000'000'000;
+/// How long it stays awake for a peer that is likely to ask again: to wake it would take longer
+/// than what it does.
+constexpr Nanoseconds kLinger_ns = 50'000;
 constexpr int kRoundsPerServe = 64;
 constexpr std::size_t kMaxFds = 64;
 
@@ -136,6 +140,11 @@ bool Helper::serve(Nanoseconds* deadline, bool* polled) {
       continue;
     }
     for (int round = 0; round < kRoundsPerServe && client.engine->progress(); ++round) did = true;
+    const path::Source* source = client.engine->source();
+    if (source != nullptr && source->served_unseen() != client.served_unseen) {
+      client.served_unseen = source->served_unseen();
+      lingers_until_ = clock_.now() + kLinger_ns;
+    }
     *deadline = std::min(*deadline, client.engine->next_deadline());
     if (client.engine->has_runnable()) *deadline = 0;
   }
@@ -208,7 +217,13 @@ void Helper::run() {
     if (host::ProcessPage* page = page_) page->adopt_liveness();
     Nanoseconds deadline = kNever;
     bool polled = false;
-    if (!serve(&deadline, &polled)) sleep(deadline, polled);
+    if (serve(&deadline, &polled)) continue;
+    if (lingers_until_ != 0 && clock_.now() < lingers_until_) {
+      base::relax();
+      continue;
+    }
+    lingers_until_ = 0;
+    sleep(deadline, polled);
   }
 }
 

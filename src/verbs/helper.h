@@ -27,6 +27,7 @@ class Helper {
   struct Client {
     path::Engine* engine;
     std::uint64_t polls_seen;
+    std::uint64_t served_unseen = 0;
   };
 
   explicit Helper(path::Clock& clock);
@@ -53,7 +54,8 @@ class Helper {
   /// Until when it sleeps with nobody polling; 0 while it is awake or only dozing. A sleeper is
   /// woken only for something that is due earlier.
   std::atomic<Nanoseconds> asleep_until_{0};
-  std::mutex mutex_;  ///< guards clients_ and is held while they are served
+  Nanoseconds lingers_until_ = 0;  ///< the helper's own
+  std::mutex mutex_;               ///< guards clients_ and is held while they are served
   std::vector<Client> clients_;
 };
 

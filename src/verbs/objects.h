@@ -7,6 +7,7 @@
 
 #include "base/lock.h"
 #include "queue/completion_queue.h"
+#include "queue/xrc_domain.h"
 #include "verbs/controller.h"
 #include "verbs/srq_object.h"
 
@@ -46,15 +47,22 @@ struct CqObject final : queue::CompletionListener {
   queue::CompletionQueue queue;
 };
 
+struct XrcObject : queue::XrcDomain {
+  std::shared_ptr<Controller> controller;
+};
+
 struct QpObject {
   ~QpObject() {
-    if (core != nullptr) pd->controller->destroy_queue_pair(*core);
+    if (core == nullptr) return;
+    pd->controller->destroy_queue_pair(*core);
+    if (xrc != nullptr) xrc->remove_target();
   }
 
   std::shared_ptr<PdObject> pd;
   std::shared_ptr<CqObject> send_cq;
   std::shared_ptr<CqObject> receive_cq;
   std::shared_ptr<SrqObject> shared_receive;
+  std::shared_ptr<XrcObject> xrc;  ///< of a target
   queue::QueuePair* core = nullptr;
 };
 

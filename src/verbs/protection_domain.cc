@@ -100,6 +100,18 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
       return fail(Errc::kInvalidArgument, "shared_receive: it belongs to another device");
     }
   }
+  const bool extended = options.extended_initiator || options.xrc_domain != nullptr;
+  if (extended && (options.service != Service::kReliableConnection || shared != nullptr)) {
+    return fail(Errc::kInvalidArgument,
+                "service: extended connections are reliable, and have no shared_receive");
+  }
+  std::shared_ptr<XrcObject> xrc;
+  if (options.xrc_domain != nullptr) {
+    xrc = options.xrc_domain->object_;
+    if (xrc->controller != controller) {
+      return fail(Errc::kInvalidArgument, "xrc_domain: it belongs to another device");
+    }
+  }
   std::unique_ptr<QpObject> object(new (std::nothrow) QpObject);
   if (object == nullptr) return fail(Errc::kOutOfMemory, "no memory for a queue pair");
   auto core = controller->create_queue_pair({.service = options.service,
@@ -109,8 +121,12 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
                                              .recv_cq = &receive_cq.object_->queue,
                                              .shared_receive = shared.get(),
                                              .limits = options.limits,
-                                             .signal_all = options.signal_all});
+                                             .signal_all = options.signal_all,
+                                             .extended_initiator = options.extended_initiator,
+                                             .xrc_domain = xrc.get()});
   if (!core) return tl::unexpected(core.error());
+  if (xrc != nullptr) xrc->add_target();
+  object->xrc = std::move(xrc);
   object->pd = object_;
   object->send_cq = send_cq.object_;
   object->receive_cq = receive_cq.object_;
@@ -119,8 +135,8 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
   return QueuePair(std::move(object));
 }
 
-Result<SharedReceiveQueue> ProtectionDomain::create_srq(std::uint32_t max_wr,
-                                                        std::uint32_t max_sge) const {
+Result<std::shared_ptr<SrqObject>> ProtectionDomain::make_srq(std::uint32_t max_wr,
+                                                              std::uint32_t max_sge) const {
   if (max_wr == 0) return fail(Errc::kInvalidArgument, "max_wr: 0 buffers serve nobody");
   if (auto ok = in_range("max_wr", max_wr, kMaxQueueDepth); !ok) return tl::unexpected(ok.error());
   if (auto ok = in_range("max_sge", max_sge, transport::kMaxSge); !ok) {
@@ -130,7 +146,33 @@ Result<SharedReceiveQueue> ProtectionDomain::create_srq(std::uint32_t max_wr,
   object->configure(max_wr, max_sge);
   object->pd = object_;
   object->number = object_->controller->new_number();
-  return SharedReceiveQueue(std::move(object));
+  return object;
+}
+
+Result<SharedReceiveQueue> ProtectionDomain::create_srq(std::uint32_t max_wr,
+                                                        std::uint32_t max_sge) const {
+  auto object = make_srq(max_wr, max_sge);
+  if (!object) return tl::unexpected(object.error());
+  return SharedReceiveQueue(std::move(*object));
+}
+
+Result<SharedReceiveQueue> ProtectionDomain::create_xrc_srq(const XrcDomain& domain,
+                                                            const CompletionQueue& cq,
+                                                            std::uint32_t max_wr,
+                                                            std::uint32_t max_sge) const {
+  const auto& controller = object_->controller;
+  if (domain.object_->controller != controller || cq.object_->controller != controller) {
+    return fail(Errc::kInvalidArgument, "domain, cq: they belong to another device");
+  }
+  auto object = make_srq(max_wr, max_sge);
+  if (!object) return tl::unexpected(object.error());
+  SrqObject* const srq = object->get();
+  srq->cq = cq.object_;
+  const SrqNumber number(srq->number);
+  // The domain keeps it; what the handles share tells the domain when they are gone.
+  domain.object_->add(number, {srq, &cq.object_->queue, object_->id, std::move(*object)});
+  return SharedReceiveQueue(std::shared_ptr<SrqObject>(
+      srq, [xrc = domain.object_, number](SrqObject*) { xrc->remove(number); }));
 }
 
 Result<AddressHandle> ProtectionDomain::create_address_handle(const AddressVector& vector) const {

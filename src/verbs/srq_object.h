@@ -10,9 +10,11 @@
 namespace weft::verbs {
 
 struct PdObject;
+struct CqObject;
 
 struct SrqObject : queue::ReceiveQueue {
   std::shared_ptr<PdObject> pd;
+  std::shared_ptr<CqObject> cq;  ///< of extended connections
   std::uint32_t number = 0;
 
   static SrqObject& of(queue::ReceiveQueue& queue) { return static_cast<SrqObject&>(queue); }

@@ -23,6 +23,10 @@ class Case:
     port: int = 0  # of a program that cannot be told another one
     listens: bool = True  # whether the server can be seen to listen; if not, it gets a moment
     ended_by: int = 0  # a program that runs until it gets this signal
+    killed: str = ""  # "server" or "client": in the middle; then the other has to end, with an error
+    # or, if its status tells nothing, with output that matches `expect`. "itself": a part of a
+    # program kills itself, and the whole has to end with an error.
+    aborts: bool = False  # whether SIGABRT is how the program ends after an error
     weft: tuple = ()  # options of `weft run`
     env: tuple = ()  # (name, value) pairs
     needs: tuple = ()  # programs beside the commands' first words

@@ -1,9 +1,11 @@
 /* Messages round a ring of MPI processes, sums over all, and one-sided writes, each checked. Built by
    the cases with the mpicc of the MPI that they try. Prints "ring: all right", or where it went
-   wrong. */
+   wrong. With "die", rank 1 kills itself in the middle. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int rank, ranks;
 
@@ -78,6 +80,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   want(ranks > 1, "is alone");
   for (size_t size = 1; size <= ((size_t)4 << 20); size *= 4) ring(size);
+  if (argc > 1 && strcmp(argv[1], "die") == 0 && rank == 1) raise(SIGKILL);
   burst(2000);
   sums();
   one_sided();

@@ -17,6 +17,8 @@ SETTLE_S = 0.05  # for a server to be called asleep
 AWAKE_S = 2  # for a server that never sleeps
 UNSEEN_S = 0.5  # for a server that cannot be seen to listen
 SERVER_END_S = 10  # for a server to end after its client
+KILL_AFTER_S = 1.5  # for a pair to be at work
+MOURN_S = 30  # for the side that is left to end
 
 
 @dataclasses.dataclass
@@ -84,6 +86,33 @@ class Run:
         elif server.ended():
             raise Failure(f"the server: {processes.describe(server.status())}")
 
+    def run_killed(self):
+        """Kills one side at its work; the other has to notice, and to end as after an error."""
+        if self.case.killed == "itself":
+            program = self.start("program", self.case.command)
+            if not program.wait(self.until):
+                raise Failure("the program hangs")
+            if program.status() == 0:
+                raise Failure("the program did not notice")
+            return
+        self.await_server(self.start("server", self.case.server))
+        self.start("client", self.case.command)
+        time.sleep(KILL_AFTER_S)
+        for label, program in self.programs.items():
+            if program.ended():
+                raise Failure(f"the {label} ended too early: {processes.describe(program.status())}")
+        left = "client" if self.case.killed == "server" else "server"
+        self.programs[self.case.killed].send(signal.SIGKILL)
+        if not self.programs[left].wait(min(self.until, time.monotonic() + MOURN_S)):
+            raise Failure(f"the {left} hangs")
+        status = self.programs[left].status()
+        noticed = self.case.expect and re.search(self.case.expect, self.output(left))
+        if status == 0 and not noticed:
+            raise Failure(f"the {left} did not notice")
+        aborted = abs(status) in (signal.SIGABRT, 128 + signal.SIGABRT)
+        if processes.crashed(status) and not (aborted and self.case.aborts):
+            raise Failure(f"the {left}: {processes.describe(status)}")
+
     def run_until_signal(self):
         program = self.start("program", self.case.command)
         while not re.search(self.case.expect, program.output(), re.MULTILINE):
@@ -105,6 +134,8 @@ class Run:
             case.prepare(self.folder, self.tools)
         if case.ended_by:
             self.run_until_signal()
+        elif case.killed:
+            return self.run_killed()
         elif case.server:
             self.run_pair()
         else:

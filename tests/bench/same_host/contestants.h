@@ -12,6 +12,7 @@ inline constexpr std::size_t kStreamBytes[] = {64 << 10, 1 << 20};
 /// What the machine can do at best, without any library.
 void measure_line_limits(const Lane& lane);
 void measure_ring_limit(const Lane& lane);
+void measure_system_call_limit(const Lane& lane);
 void measure_copy_limits(const Lane& lane);
 
 /// weft, between two processes that open the default device.

@@ -134,6 +134,36 @@ class Libfabric(OutsideTool):
         return [self.between_canaries("send_latency", 8, "us", self.measure)], None
 
 
+PERFTEST = [  # program, size, iterations, unit, column of its row, factor
+    ("ib_write_lat", 8, 5000, "us", 4, 1),
+    ("ib_atomic_lat", 8, 5000, "us", 4, 1),
+    ("ib_write_bw", 64 * KIB, 500, "GB/s", 3, MIB / 1e9),
+]
+
+
+class Perftest(OutsideTool):
+    """A program of perftest under `weft run`: what existing programs get. Its memory is the heap's."""
+
+    def __init__(self, canary, weft, test):
+        super().__init__("shim", test[0], "perftest", canary)
+        self.weft, self.test = weft, test
+
+    def measure(self):
+        program, size, iterations, _, column, scale = self.test
+        size_option = [] if "atomic" in program else ["-s", str(size)]
+        tool = [self.weft, "run", "--", program, "-F", "-n", str(iterations), *size_option, "-p"]
+        out = self.client_output(lambda port: [*tool, str(port)],
+                                 lambda port: [*tool, str(port), "127.0.0.1"])
+        rows = [line.split() for line in out.splitlines() if line.split()[:1] == [str(size)]]
+        if not rows:
+            raise commands.Failed(f"{program} printed no result")
+        return float(rows[-1][column]) * scale
+
+    def run(self):
+        program, size, _, unit, _, _ = self.test
+        return [self.between_canaries(program, size, unit, self.measure)], None
+
+
 def all_of_them(bin_folder):
     bin_folder = pathlib.Path(bin_folder)
     limits = Ours(bin_folder, "limits")
@@ -151,4 +181,5 @@ def all_of_them(bin_folder):
             "mpich libmpich-dev"),
         *[Ucx(limits.canary, test) for test in UCX_TESTS],
         Libfabric(limits.canary),
+        *[Perftest(limits.canary, bin_folder / "weft", test) for test in PERFTEST],
     ]

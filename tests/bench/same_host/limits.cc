@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,31 @@ void measure_cross_memory(const Lane& lane, const char* name, CrossMemoryCall ca
   });
 }
 
+/// Memory of one side that the other writes into, on a page of its own.
+struct alignas(4096) Mailbox {
+  std::atomic<std::uint64_t> value{0};
+};
+
 }  // namespace
+
+void measure_system_call_limit(const Lane& lane) {
+  const auto mailbox = std::make_unique<Mailbox>();
+  const Target target = lane.swap(Target{getpid(), &mailbox->value});
+  lane.sample("limit/process_vm_ping_pong", kSmallBytes, "us", [&] {
+    return ping_pong_us(
+        lane.side(),
+        [&](std::uint64_t i) {
+          const iovec mine{&i, sizeof i}, theirs{target.memory, sizeof i};
+          if (process_vm_writev(target.pid, &mine, 1, &theirs, 1, 0) != sizeof i) {
+            give_up("process_vm_writev:", std::strerror(errno));
+          }
+        },
+        [&](std::uint64_t i) {
+          while (mailbox->value.load(std::memory_order_acquire) != i) relax();
+        });
+  });
+  lane.meet();
+}
 
 void measure_line_limits(const Lane& lane) {
   TwoLines& lines = lane.shared().lines;

@@ -25,7 +25,10 @@ const std::vector<Contestant>& contestants() {
          if (lane.first()) std::printf("canary\t%.1f\n", ns);
        }},
        5},
-      {"limits", {b::measure_line_limits, b::measure_ring_limit, b::measure_copy_limits}, 5},
+      {"limits",
+       {b::measure_line_limits, b::measure_ring_limit, b::measure_system_call_limit,
+        b::measure_copy_limits},
+       5},
       {"weft",
        {b::measure_write_latency, b::measure_send_latency, b::measure_send_rate,
         b::measure_streams},

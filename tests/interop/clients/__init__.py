@@ -3,9 +3,10 @@ PACKAGES: the Debian packages whose versions the generated page names."""
 
 import subprocess
 
-from clients import fio, ibverbs_utils, libfabric, mpi, perftest, qperf, rdmacm_utils, ucx
+from clients import (fio, ibverbs_utils, killed, libfabric, mpi, perftest, qperf, rdmacm_utils,
+                     ucx)
 
-MODULES = (ibverbs_utils, perftest, rdmacm_utils, ucx, libfabric, mpi, qperf, fio)
+MODULES = (ibverbs_utils, perftest, rdmacm_utils, ucx, libfabric, mpi, qperf, fio, killed)
 
 
 def all_cases():

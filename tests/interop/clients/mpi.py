@@ -38,6 +38,13 @@ def open_mpi(way, options, **more):
     return ring(f"Open MPI, {way}", "mpicc.openmpi", f"{OPEN_MPI} {options}", **more)
 
 
+def dying(way, compiler, command, **more):
+    """Rank 1 kills itself in the middle."""
+    return Case("kill -9", f"{way}, a rank is killed",
+                words(command, f"{{tools}}/ring.{compiler}", "die"), needs=(compiler,),
+                prepare=build(compiler), timeout_s=60, killed="itself", **more)
+
+
 CASES = (
     open_mpi("pml ucx", "--mca pml ucx --mca osc ucx", env=UCX),
     open_mpi("mtl ofi", "--mca pml cm --mca mtl ofi --mca osc pt2pt "
@@ -48,4 +55,9 @@ CASES = (
              weft=words("--link-layer ib")),
     ring("MPICH, ucx", "mpicc.mpich", "mpirun.mpich -launcher fork -iface lo -n 2",
          env=(*UCX, ("MPIR_CVAR_NOLOCAL", "1"))),
+)
+DYING_CASES = (
+    dying("Open MPI, pml ucx", "mpicc.openmpi", f"{OPEN_MPI} --mca pml ucx --mca osc ucx", env=UCX),
+    dying("MPICH, ucx", "mpicc.mpich", "mpirun.mpich -launcher fork -iface lo -n 2",
+          env=(*UCX, ("MPIR_CVAR_NOLOCAL", "1"))),
 )

@@ -41,8 +41,10 @@ CASES = (
       for operation, more in OPERATIONS.items()
       for figure, every in (("bw", BANDWIDTH), ("lat", LATENCY))
       for options in (*every, *more)),
-    pair("ib_send_bw", "-c XRC", absent="XRC"),
-    pair("ib_send_bw", "-g -c UD", absent="multicast"),
+    pair("ib_send_bw", "-c XRC"),
+    pair("ib_write_bw", "-c XRC"),
+    # It wants an IPv6 address for its group; and all messages, so that nothing may be dropped.
+    pair("ib_send_bw", "-g -c UD -r 1000", weft=words("--device weft0=::1")),
     raw("raw_ethernet_bw"),
     raw("raw_ethernet_lat"),
 )

@@ -76,6 +76,27 @@ class Runner(unittest.TestCase):
         stale = self.run_case(python("pass"), absent="no such thing")
         self.assertEqual(stale.status, runner.FAILED)
 
+    def test_who_is_left_after_a_kill_has_to_end_with_an_error(self):
+        listener = LISTENER.replace("recv(1)", "recv(2); time.sleep({server})").replace(
+            "import socket,sys", "import socket,sys,time")
+        caller = CALLER + "; import time; time.sleep({client}); raise SystemExit({status})"
+
+        def kill_server(client, status):
+            fill = {"{client}": client, "{status}": status}
+            code = caller
+            for key, value in fill.items():
+                code = code.replace(key, str(value))
+            return self.run_case(python(code), server=python(listener.replace("{server}", "60")),
+                                 killed="server", timeout_s=6)
+
+        itself = [self.run_case(python(f"raise SystemExit({status})"), killed="itself").note
+                  for status in (0, 1)]
+        self.assertEqual(itself, ["the program did not notice", ""])
+        self.assertEqual(kill_server(3, 1).status, runner.PASSED)
+        self.assertEqual(kill_server(3, 0).note, "the client did not notice")
+        self.assertEqual(kill_server(60, 1).note, "the client hangs")
+        self.assertIn("too early", kill_server(0, 1).note)
+
     def test_a_program_that_is_not_installed_is_skipped(self):
         result = self.run_case(("no_such_program_here",))
         self.assertEqual((result.status, result.note),

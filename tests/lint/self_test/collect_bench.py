@@ -57,6 +57,30 @@ class CollectBench(unittest.TestCase):
         self.assertEqual((rows["write_latency"]["ok"], rows["write_latency_limit"]["ok"]),
                          (True, False))
 
+    def test_programs_under_weft_run_are_held_against_the_system_call(self):
+        limits = [sample("limit/process_vm_ping_pong", 8, "us", 1.0),
+                  sample("limit/process_vm_writev", 64 << 10, "GB/s", 10)]
+        for latency, rate, ok in ((1.49, 9.1, True), (1.51, 8.9, False)):
+            rows = self.rows([*limits, sample("shim/ib_write_lat", 8, "us", latency),
+                              sample("shim/ib_write_bw", 64 << 10, "GB/s", rate)])
+            self.assertEqual((rows["shim/ib_write_lat"]["ok"], rows["shim/ib_write_bw"]["ok"]),
+                             (ok, ok))
+
+    def test_a_row_may_take_so_much_longer_than_another(self):
+        for median, ok in ((124, True), (126, False)):
+            with tempfile.TemporaryDirectory() as folder:
+                root = pathlib.Path(folder)
+                run = {"run_type": "iteration", "time_unit": "ns"}
+                (root / "made_up.json").write_text(json.dumps({"benchmarks": [
+                    run | {"run_name": "short", "real_time": 99},
+                    run | {"run_name": "long", "real_time": median,
+                           "label": "limit=short plus=25 bar=1.0"}]}))
+                subprocess.run([sys.executable, LINT.parents[1] / "scripts/collect_bench.py", root,
+                                root / "out"], capture_output=True, check=True)
+                rows = json.loads((root / "out").read_text())
+            self.assertEqual([list(row) for row in rows], [FIELDS, FIELDS])
+            self.assertEqual(rows[1]["ok"], ok)
+
     def test_plain_figures_are_required(self):
         for count, cost, ok in ((20_001, 2048, True), (19_999, 2049, False)):
             rows = self.rows([sample("weft/connects", 0, "/s", count),

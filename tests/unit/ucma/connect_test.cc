@@ -93,6 +93,17 @@ TEST(Ucma, destroying_a_request_rejects_it) {
   EXPECT_EQ(event->status, 28U);
 }
 
+TEST(Ucma, who_comes_between_bind_and_listen_is_not_rejected) {
+  const Channel server, client;
+  const Id listener = Id::create(server), active = Id::create(client);
+  ASSERT_EQ(listener.bind("127.0.0.1", 0), 0);
+  active.resolve_all("127.0.0.1", listener.port());
+  ASSERT_EQ(active.connect(), 0);
+  EXPECT_FALSE(client.next(50));
+  ASSERT_EQ(listener.listen(), 0);
+  EXPECT_EQ(server.next_code(), EventCode::kConnectRequest);
+}
+
 TEST(Ucma, a_port_without_listener_is_rejected_with_the_reason) {
   const Channel channel;
   const Id reserved = Id::create(channel), id = Id::create(channel);

@@ -1,0 +1,54 @@
+#include "host/multicast_names.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace weft::host {
+namespace {
+
+constexpr Gid kGroup = Gid::ipv4(239, 1, 2, 3);
+constexpr Gid kMember = Gid::ipv4(127, 0, 0, 1);
+constexpr const char* kLine =
+    "ffff: 00000002 00000000 00010000 0005 01 1234 "
+    "@weft-mc/00000000000000000000ffffef010203/00000000000000000000ffff7f000001/abc\n";
+
+TEST(MulticastNames, a_member_is_seen_by_others_until_it_leaves) {
+  MulticastNames here, there;
+  ASSERT_TRUE(here.join(kGroup, kMember, Qpn(0xABC123)));
+  ASSERT_TRUE(here.join(kGroup, kMember, Qpn(0xABC456)));
+  const auto seen = there.members(kGroup, 1'000'000'000);
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen.front().address, kMember);
+  EXPECT_EQ(seen.front().block, 0xABCU);
+  EXPECT_TRUE(there.members(Gid::ipv4(239, 1, 2, 4), 1'000'000'000).empty());
+  here.leave(kGroup);
+  EXPECT_EQ(there.members(kGroup, 2'000'000'000).size(), 1U);
+  here.leave(kGroup);
+  EXPECT_TRUE(there.members(kGroup, 3'000'000'000).empty());
+}
+
+TEST(MulticastNames, a_new_member_is_heard_of_after_a_moment) {
+  MulticastNames here, there;
+  EXPECT_TRUE(there.members(kGroup, 1'000'000'000).empty());
+  ASSERT_TRUE(here.join(kGroup, kMember, Qpn(0xABC123)));
+  EXPECT_TRUE(there.members(kGroup, 1'000'000'001).empty());  // what is remembered
+  EXPECT_EQ(there.members(kGroup, 1'100'000'000).size(), 1U);
+}
+
+TEST(MulticastNames, lines_that_only_look_like_members_are_passed_by) {
+  EXPECT_EQ(parse_members(kLine, kGroup).size(), 1U);
+  EXPECT_EQ(parse_members(std::string(kLine) + kLine, kGroup).size(), 1U);
+  std::string text = kLine;
+  for (std::size_t cut = 1; cut < text.size() - 1; ++cut) {
+    EXPECT_TRUE(parse_members(text.substr(0, text.size() - 1 - cut), kGroup).empty()) << cut;
+  }
+  text.insert(text.size() - 1, "d");
+  EXPECT_TRUE(parse_members(text, kGroup).empty());
+  text = kLine;
+  text[text.size() - 2] = '@';
+  EXPECT_TRUE(parse_members(text, kGroup).empty());
+}
+
+}  // namespace
+}  // namespace weft::host
