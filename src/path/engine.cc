@@ -67,6 +67,9 @@ class Engine::PortReceiver final : public port::Receiver {
     if (!packet) return on_malformed();
     counters.add(obs::Counter::kFramesReceived);
     counters.add(obs::Counter::kBytesReceived, packet->payload.size());
+    if (packet->bth.dest_qp == kManagementQpn) [[unlikely]] {
+      if (engine_.table_.on_management(*packet, incoming.flow)) return;
+    }
     queue::QueuePair* qp = engine_.table_.find(packet->bth.dest_qp);
     if (qp == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
     dispatch(*qp, *packet, incoming);
