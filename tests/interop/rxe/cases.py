@@ -21,12 +21,14 @@ class Case:
     cm: bool = False
     families: tuple = FAMILIES
     limit_s: int = 30
+    port: int = 0  # that the program has and does not let us choose
+    quick: bool = False  # a part of `make test`
 
 
-def pingpong(service, options, name=None):
+def pingpong(service, options, **more):
     words = f"ibv_{service}_pingpong -d {{device}} -g {{gid}} -p {{port}} -n 40 {options}"
-    return Case(name or f"ibv_{service}_pingpong {options}", words, words + " {control}",
-                ITERATIONS, ITERATIONS)
+    return Case(f"ibv_{service}_pingpong {options}", words, words + " {control}", ITERATIONS,
+                ITERATIONS, **more)
 
 
 def perftest(program, options, **more):
@@ -43,16 +45,16 @@ def by_manager(program, options):
 def trial(name):
     words = f"trial {name} -d {{device}} -g {{gid}}"
     return Case(f"trial {name}", words, words + " {control}", f"{name}: right", f"{name}: right",
-                limit_s=70)
+                limit_s=70, port=18599)
 
 
 CASES = (
     pingpong("rc", "-s 64"),
-    pingpong("rc", "-s 3000"),
+    pingpong("rc", "-s 3000", quick=True),
     pingpong("rc", "-s 100000"),
     pingpong("uc", "-s 64"),
     pingpong("uc", "-s 3000"),
-    pingpong("ud", "-s 512"),
+    pingpong("ud", "-s 512", quick=True),
     pingpong("srq", "-s 2000 -q 4"),
     perftest("ib_send_lat", "-s 100 -n 40"),
     perftest("ib_send_lat", "-c UC -s 3000 -n 40"),
@@ -61,7 +63,7 @@ CASES = (
     perftest("ib_write_lat", "-s 3000 -n 40"),
     perftest("ib_write_bw", "-s 65536 -n 100"),
     perftest("ib_write_bw", "-c UC -s 4000 -n 100"),
-    perftest("ib_read_lat", "-s 3000 -n 40"),
+    perftest("ib_read_lat", "-s 3000 -n 40", quick=True),
     perftest("ib_read_bw", "-s 65536 -n 100"),
     perftest("ib_atomic_lat", "-A CMP_AND_SWAP -n 40"),
     perftest("ib_atomic_lat", "-A FETCH_AND_ADD -n 40"),
@@ -73,13 +75,13 @@ CASES = (
     trial("long-write"),
     trial("long-read"),
     Case("rping", "rping -s -a {host} -p {port} -C 5 -V", "rping -c -v -a {host} -p {port} -C 5 -V",
-         r"^ping data: rdma-ping-4", cm=True),
+         r"^ping data: rdma-ping-4", cm=True, quick=True),
     Case("rping -S 60000", "rping -s -a {host} -p {port} -C 3 -V -S 60000",
          "rping -c -v -a {host} -p {port} -C 3 -V -S 60000", r"^ping data: rdma-ping-2", cm=True),
     Case("ucmatose", "ucmatose -b {host} -p {port} -c 2 -C 5",
          "ucmatose -s {host} -p {port} -c 2 -C 5", MOVED, MOVED, cm=True),
     Case("udaddy", "udaddy -b {host} -c 1 -C 5", "udaddy -s {host} -c 1 -C 5", MOVED, MOVED,
-         cm=True),
+         cm=True, port=7174, quick=True),
     by_manager("ib_write_bw", "-s 65536 -n 100"),
     by_manager("ib_send_lat", "-s 100 -n 40"),
 )

@@ -45,7 +45,9 @@ class Guest:
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
              "-monitor", "none", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "512",
-             "-smp", "1", "-serial", f"file:{self.folder}/console.log", "-serial", "stdio",
+             "-smp", "1", "-serial", f"file:{self.folder}/console.log",
+             "-chardev", "stdio,id=c0", "-device", "virtio-serial-pci",
+             "-device", "virtconsole,chardev=c0",
              "-kernel", str(kernel), "-initrd", str(image),
              "-netdev", f"tap,id=n0,ifname={tap},script=no,downscript=no,vnet_hdr=off",
              "-device", f"virtio-net-pci,netdev=n0,mac={MAC},romfile=",
@@ -77,10 +79,6 @@ class Guest:
                 else:
                     command.state = int(rest)
                     command.done.set()
-
-    def gid_index(self, address):
-        """Which of its addresses has which number; one in text form as sysfs has it."""
-        return self.gids[address]
 
     def start(self, words, limit_s):
         """Starts a command of the guest, which is ended after so long."""

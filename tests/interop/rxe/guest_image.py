@@ -11,7 +11,7 @@ import stat
 import subprocess
 
 HERE = pathlib.Path(__file__).parent
-MODULES = ("crc32_generic", "crc32_pclmul", "virtio_pci", "virtio_net", "rdma_rxe", "ib_uverbs",
+MODULES = ("crc32_generic", "crc32_pclmul", "virtio_pci", "virtio_net", "virtio_console", "rdma_rxe", "ib_uverbs",
            "rdma_ucm", "ib_umad")
 PROGRAMS = ("ibv_devinfo", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
             "ibv_srq_pingpong", "rping", "ucmatose", "udaddy", "ib_send_bw", "ib_send_lat",

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The guest's first process: brings up rxe, then runs the commands that come over the second serial
-# line, one on each line, "NUMBER COMMAND", each in the background. What a command wrote comes back
+# The guest's first process: brings up rxe, then runs the commands that come over a virtual
+# console, one on each line, "NUMBER COMMAND", each in the background. What a command wrote comes back
 # when it has ended: "@NUMBER|a line of it" and at last "@NUMBER=its exit status".
 export PATH=/bin:/usr/bin:/usr/sbin HOME=/tmp
 /bin/busybox --install -s /bin
@@ -23,8 +23,8 @@ ip addr add "$(value guest_ipv4)/24" dev eth0
 ip -6 addr add "$(value guest_ipv6)/64" dev eth0
 rdma link add rxe0 type rxe netdev eth0 || echo "rdma link add failed"
 ulimit -l unlimited
-stty -F /dev/ttyS1 raw -echo
-exec < /dev/ttyS1 > /dev/ttyS1 2>&1
+stty -F /dev/hvc0 raw -echo
+exec < /dev/hvc0 > /dev/hvc0 2>&1
 sleep 1
 gids=/sys/class/infiniband/rxe0/ports/1/gids
 for n in 0 1 2 3 4 5; do echo "@gid|$n $(cat $gids/$n 2>/dev/null)"; done
