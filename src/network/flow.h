@@ -35,6 +35,8 @@ std::size_t emit_headers(const Flow& flow, std::size_t transport_bytes, std::spa
 /// The ICRC's start over the headers that emit_headers() would write, or over those that a UDP
 /// socket's kernel writes (identification 0, don't fragment).
 wire::Icrc start_icrc(const Flow& flow, std::size_t transport_bytes);
+/// The same for many packets, whose lengths and identifications differ.
+wire::IcrcPrefix icrc_prefix(const Flow& flow);
 
 /// The 40 bytes in front of a received datagram: an IPv6 header, or an IPv4 one in the last 20.
 transport::Grh make_grh(const Flow& flow, std::size_t transport_bytes);

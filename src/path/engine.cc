@@ -13,7 +13,10 @@
 namespace weft::path {
 namespace {
 
-constexpr std::size_t kFramesPerPoll = 64;
+constexpr std::size_t kFramesPerPoll = 128;
+/// How long an acknowledgement may wait for a reply to ride along with, once the program polls
+/// again.
+constexpr Nanoseconds kHold_ns = 3'000;
 constexpr std::uint32_t kRunsPerProgress = 64;
 
 wire::Service wire_service(Service service) {
@@ -47,7 +50,10 @@ class Engine::PortReceiver final : public port::Receiver {
     if (!lock_.try_lock()) return false;  // somebody else is at it
     const std::lock_guard guard(lock_, std::adopt_lock);
     now_ = engine_.now();
+    const std::uint64_t polls = engine_.polls();
+    program_polls_ = std::exchange(polls_seen_, polls) != polls;
     const std::size_t n = port_.receive(*this, kFramesPerPoll);
+    if (held_count_ > 0 && (!program_polls_ || now_ >= held_at_ + kHold_ns)) release_held();
     transmit_touched();
     if (const Nanoseconds due = port_.next_deadline(); due != kNever) {
       const std::lock_guard engine_guard(engine_.lock_);
@@ -106,7 +112,23 @@ class Engine::PortReceiver final : public port::Receiver {
     for (std::size_t i = 0; i < n; ++i) {
       // The frame's own publication has ended: publish anew, then look again.
       memory::Flight::Scope self(memory::Hold::kSelf, touched_[i]);
-      if (FramedPath* path = framed_path(*touched_[i])) path->transmit(*touched_[i], {});
+      FramedPath* path = framed_path(*touched_[i]);
+      if (path == nullptr) continue;
+      const bool may_hold = program_polls_ && held_count_ < held_.size();
+      if (path->answer(*touched_[i], may_hold)) hold(*touched_[i]);
+    }
+  }
+
+  void hold(queue::QueuePair& qp) {
+    if (held_count_ == 0) held_at_ = now_;
+    held_[held_count_++] = &qp;
+  }
+
+  void release_held() {
+    const std::size_t n = std::exchange(held_count_, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      memory::Flight::Scope self(memory::Hold::kSelf, held_[i]);
+      if (FramedPath* path = framed_path(*held_[i])) path->release(*held_[i]);
     }
   }
 
@@ -114,8 +136,14 @@ class Engine::PortReceiver final : public port::Receiver {
   port::Port& port_;
   base::Lock lock_;
   Nanoseconds now_ = 0;
+  std::uint64_t polls_seen_ = 0;
+  bool program_polls_ = false;  ///< the poll that is under way is the program's
   std::size_t touched_count_ = 0;
   std::array<queue::QueuePair*, kFramesPerPoll> touched_{};
+  // Queue pairs whose acknowledgement waits for company.
+  Nanoseconds held_at_ = 0;
+  std::size_t held_count_ = 0;
+  std::array<queue::QueuePair*, kFramesPerPoll> held_{};
 };
 
 Engine::Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters)
@@ -247,7 +275,11 @@ void Engine::run(queue::QueuePair& qp) {
   const QpState state = qp.state.load(std::memory_order_acquire);
   if (state == QpState::kReset) return;
   // In the error states the path still sends the NAK that explains them.
-  if (qp.path != nullptr) qp.path->advance(qp, queue::SendGuard(qp.send_lock), {});
+  if (FramedPath* path = framed_path(qp)) {
+    path->run(qp);
+  } else if (qp.path != nullptr) {
+    qp.path->advance(qp, queue::SendGuard(qp.send_lock), {});
+  }
   const QpState after = qp.state.load(std::memory_order_acquire);
   if (after == QpState::kError || after == QpState::kSendQueueError) queue::flush(qp);
 }

@@ -17,6 +17,7 @@ namespace weft::port {
 namespace {
 
 constexpr int kHopLimit = 64;
+constexpr int kBufferBytes = 4 << 20;
 
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
 constexpr std::size_t kFirstSourcePort = 0xF000;
@@ -28,6 +29,13 @@ bool is_link_local(const Gid& address) {
 
 bool set(const Socket& socket, int level, int name, int value) {
   return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
+}
+
+/// As far as the machine permits; with privileges, beyond.
+void enlarge(const Socket& socket, int name, int privileged_name) {
+  if (!set(socket, SOL_SOCKET, privileged_name, kBufferBytes)) {
+    set(socket, SOL_SOCKET, name, kBufferBytes);
+  }
 }
 
 std::string reason(int error_number) { return std::string(": ") + std::strerror(error_number); }
@@ -140,6 +148,8 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface) 
                                             set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
                                             set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
   if (!done) return socket_error(address, "setting up the receiving socket", errno);
+  set(*socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
+  enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
   if (!bind_to(*socket, {address, wire::kRoceUdpPort}, interface)) {
     const int error_number = errno;
     return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),
@@ -156,6 +166,7 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
   if (!drop_everything(*socket)) {
     return socket_error(address, "closing a sending socket for input", errno);
   }
+  enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
   const std::size_t first = kFirstSourcePort + index * kSourcePortsPerSocket;
   for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
     const auto port = static_cast<std::uint16_t>(first + i);
@@ -163,6 +174,10 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
     if (errno != EADDRINUSE) break;
   }
   return socket_error(address, "binding a source port", errno);
+}
+
+bool refuses_segments(int error_number) {
+  return error_number == EIO || error_number == EOPNOTSUPP || error_number == ENOPROTOOPT;
 }
 
 SendError classify_send_error(int error_number) {

@@ -56,7 +56,7 @@ struct SendSocket {
   std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
 };
 /// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
-inline constexpr std::size_t kSendSockets = 4;
+inline constexpr std::size_t kSendSockets = 16;
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
 
 /// What an error of sendmsg means for the frame.
@@ -66,5 +66,7 @@ enum class SendError : std::uint8_t {
   kLost,     ///< the network did not take it, or told of an earlier loss: repeating is not our job
 };
 SendError classify_send_error(int error_number);
+/// The kernel, or the device on the way out, cannot cut a message into frames.
+bool refuses_segments(int error_number);
 
 }  // namespace weft::port
