@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "cm/allowance.h"
 #include "cm/names.h"
 #include "cm/service_id.h"
 #include "cm/stray.h"
@@ -46,6 +47,10 @@ class Relay final : public verbs::ManagementSink {
  public:
   void on_datagram(verbs::Controller& controller,
                    const verbs::ManagementDatagram& datagram) override {
+    // Handing over takes system calls, in the middle of a program's poll.
+    if (!allowance_.take(controller.engine().now())) {
+      return controller.counters().add(obs::Counter::kDroppedMessages);
+    }
     auto message = parse(datagram.bytes);
     if (!message) {
       return obs::log().debug("connection manager: a datagram that is no message");
@@ -56,6 +61,10 @@ class Relay final : public verbs::ManagementSink {
       send_to_network(controller, {packet.destination, packet.source, *answer});
     }
   }
+
+ private:
+  /// Who asks in vain asks again: a flood delays connections, and does not stop the traffic.
+  Allowance allowance_{2000, 10'000};
 };
 
 }  // namespace

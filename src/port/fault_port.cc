@@ -65,7 +65,6 @@ class FaultPort::Arrivals final : public Receiver {
     arrival.bytes = bytes;
     arrival.traffic_class = frame.flow.traffic_class;
     arrival.hop_limit = frame.flow.hop_limit;
-    arrival.identification_is_zero = true;
     const auto checked = to_incoming(arrival, frame.flow.destination);
     if (checked) return schedule(*checked, fate);
     if (checked.error() == Drop::kBadChecksum) return above_.on_bad_checksum();

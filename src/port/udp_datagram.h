@@ -1,7 +1,6 @@
 // From what a UDP socket delivers to a frame that a port hands up. The kernel has taken the IP and
 // UDP headers off, so they are made again from the addresses to check the ICRC; an IPv4
-// identification is taken for 0, as weft and others without fragments send it, or found out from
-// the ICRC itself, since others count. A pure function of
+// identification is taken for 0, as weft and others without fragments send it. A pure function of
 // hostile bytes: no state, any thread.
 #pragma once
 
@@ -23,8 +22,6 @@ struct Arrival {
   bool truncated = false;            ///< it was longer than any frame
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
-  /// An IPv4 header's identification is surely 0: all 32 bits of the ICRC check the packet.
-  bool identification_is_zero = false;
 };
 
 enum class Drop : std::uint8_t { kMalformed, kBadChecksum };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 
@@ -39,6 +40,10 @@ Agent* Agent::mine() {
   static const bool registered = [] {
     // The parent's is left alone: its descriptors are closed here, and it is nobody's any more.
     host::call_in_child([] { current.store(nullptr, std::memory_order_release); });
+    std::atexit([] {
+      Agent* const left = current.load(std::memory_order_acquire);
+      if (left != nullptr) left->farewell();
+    });
     return true;
   }();
   static_cast<void>(registered);

@@ -123,6 +123,10 @@ class Agent {
               cm::RejectReason reason);
   bool retry_elsewhere(Identifier& id, const cm::Message& message);
 
+  /// The program ends without closing anything: peers on other hosts are told, since nothing else
+  /// tells them.
+  void farewell();
+
   // The thread and the way out (agent.cc).
   static void run(Agent& agent);
   /// True: the exchange has no room for more peers now.

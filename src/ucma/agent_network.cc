@@ -1,4 +1,6 @@
-#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,23 @@ const verbs::Device* Agent::network_device(const files::ShownDevice& device) con
   const auto found = network_.find(&device);
   const bool reaches = found != network_.end() && found->second.controller()->on_network(1);
   return reaches ? &found->second : nullptr;
+}
+
+void Agent::farewell() {
+  // Whoever has the lock lets go of it soon, unless it is the thread that ends the program.
+  constexpr int kTries = 20;
+  int tries = 0;
+  while (!lock_.try_lock()) {
+    if (++tries == kTries) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  for (const auto& [handle, id] : ids_) {
+    if (id->link != kNetworkLink || !id->connection) continue;
+    cm::Outcome out;
+    id->connection->close(out);
+    for (const auto& message : out.messages) transmit(*id, message);
+  }
 }
 
 void Agent::use(Identifier& id, const files::ShownDevice& device) const {

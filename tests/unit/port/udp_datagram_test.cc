@@ -1,10 +1,7 @@
 #include "port/udp_datagram.h"
 
 #include <cstring>
-#include <optional>
-#include <utility>
 
-#include "support/capture_reader.h"
 #include "udp_fixture.h"
 
 namespace weft::port {
@@ -98,42 +95,6 @@ TEST(Datagram, is_malformed_when_an_ipv6_header_names_a_mapped_sender) {
   arrival.from.size = sizeof arrival.from.v6;
   arrival.bytes = good;
   EXPECT_EQ(to_incoming(arrival, local).error(), Drop::kMalformed);
-}
-
-/// An IPv4 frame of a capture, as a socket would have delivered it; nothing: not RoCE.
-std::optional<std::pair<Endpoint, Bytes>> as_delivered(const weft::test::Frame& frame, Gid& local) {
-  constexpr std::size_t kIp = 14, kUdp = kIp + 20, kData = kUdp + 8;
-  const auto at = [&](std::size_t i) { return std::to_integer<std::uint8_t>(frame.at(i)); };
-  if (frame.size() < kData + 16 || at(12) != 0x08 || at(13) != 0 || at(kIp + 9) != 17) return {};
-  if (at(kUdp + 2) != 0x12 || at(kUdp + 3) != 0xB7) return {};
-  const auto address = [&](std::size_t i) {
-    return Gid::ipv4(at(i), at(i + 1), at(i + 2), at(i + 3));
-  };
-  local = address(kIp + 16);
-  const Endpoint from{address(kIp + 12), static_cast<std::uint16_t>(at(kUdp) << 8 | at(kUdp + 1))};
-  const std::size_t size = static_cast<std::size_t>(at(kUdp + 4) << 8 | at(kUdp + 5)) - 8;
-  const auto data = std::span(frame).subspan(kData, size);
-  return std::pair{from, Bytes(data.begin(), data.end())};
-}
-
-TEST(Datagram, of_a_sender_that_counts_its_identifications_is_a_frame) {
-  const auto frames =
-      weft::test::read_capture(std::string(WEFT_TEST_DATA) + "/rxe_ref_small.pcapng");
-  int counted = 0;
-  for (const auto& frame : frames) {
-    Gid local;
-    const auto delivered = as_delivered(frame, local);
-    if (!delivered) continue;
-    Arrival arrival;
-    arrival.from = to_socket_address(delivered->first, 0);
-    arrival.bytes = delivered->second;
-    ASSERT_TRUE(to_incoming(arrival, local).has_value());
-    const bool is_zero = frame[18] == std::byte{0} && frame[19] == std::byte{0};
-    counted += !is_zero;
-    arrival.identification_is_zero = true;
-    EXPECT_EQ(to_incoming(arrival, local).has_value(), is_zero);
-  }
-  EXPECT_GT(counted, 100);
 }
 
 }  // namespace
