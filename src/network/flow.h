@@ -13,6 +13,10 @@
 
 namespace weft::network {
 
+/// The low bits of a traffic class: a router that runs full may mark such a packet instead of
+/// dropping one (ECN), and kMarked says that one did.
+inline constexpr std::uint8_t kMarkable = 2, kMarked = 3, kMarkBits = 3;
+
 struct Flow {
   Gid source;
   Gid destination;
@@ -22,6 +26,7 @@ struct Flow {
   std::uint32_t flow_label = 0;
 
   bool is_ipv4() const { return destination.is_ipv4(); }
+  bool is_marked() const { return (traffic_class & kMarkBits) == kMarked; }
 };
 
 /// Constant per queue pair and path, in 0xC000 to 0xFFFF, so that switches keep its frames in order

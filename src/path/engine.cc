@@ -46,10 +46,10 @@ class Engine::PortReceiver final : public port::Receiver {
  public:
   PortReceiver(Engine& engine, port::Port& port) : engine_(engine), port_(port) {}
 
-  bool poll() {
+  bool poll(Nanoseconds now) {
     if (!lock_.try_lock()) return false;  // somebody else is at it
     const std::lock_guard guard(lock_, std::adopt_lock);
-    now_ = engine_.now();
+    now_ = now;
     const std::uint64_t polls = engine_.polls();
     program_polls_ = std::exchange(polls_seen_, polls) != polls;
     const std::size_t n = port_.receive(*this, kFramesPerPoll);
@@ -84,7 +84,9 @@ class Engine::PortReceiver final : public port::Receiver {
 
  private:
   void dispatch(queue::QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming) {
-    if (packet.info().service != wire_service(qp.service)) {
+    const bool notice = packet.info().service == wire::Service::kCongestion &&
+                        qp.service != Service::kUnreliableDatagram;
+    if (packet.info().service != wire_service(qp.service) && !notice) {
       return qp.count(obs::Counter::kWrongService);
     }
     if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
@@ -95,6 +97,7 @@ class Engine::PortReceiver final : public port::Receiver {
          incoming.flow.source != qp.attributes.remote_gid)) {
       return qp.count(obs::Counter::kWrongSource);
     }
+    if (notice) return path->on_congestion(qp, now_);
     path->on_frame(qp, packet, incoming, now_);
     touch(qp);
     if (path->acknowledges_each(qp)) transmit_touched();
@@ -299,9 +302,7 @@ bool Engine::run_some(bool failed_only) {
   return runs > 0;
 }
 
-bool Engine::fire_timers() {
-  if (earliest_.load(std::memory_order_relaxed) == kNever) return false;
-  const Nanoseconds now = clock_.now();
+bool Engine::fire_timers(Nanoseconds now) {
   if (earliest_.load(std::memory_order_relaxed) > now) return false;
   const std::lock_guard guard(lock_);
   while (!heap_.empty() && heap_.front()->scheduled.deadline <= now) {
@@ -313,16 +314,19 @@ bool Engine::fire_timers() {
   return true;
 }
 
-bool Engine::poll_ports() {
+bool Engine::poll_ports(Nanoseconds now) {
   bool did = false;
-  for (const auto& receiver : receivers_) did |= receiver->poll();
+  for (const auto& receiver : receivers_) did |= receiver->poll(now);
   return did;
 }
 
 bool Engine::progress() {
-  bool did = poll_ports();
+  // One look at the clock for all: it is a good part of what a poll in vain costs.
+  const bool timed = !receivers_.empty() || earliest_.load(std::memory_order_relaxed) != kNever;
+  const Nanoseconds now = timed ? clock_.now() : 0;
+  bool did = poll_ports(now);
   if (source_ != nullptr && source_->active()) did |= source_->poll();
-  did |= fire_timers();
+  if (timed) did |= fire_timers(now);
   if (has_runnable()) did |= run_some(false);
   return did;
 }

@@ -92,9 +92,9 @@ class Engine final : public queue::Scheduler {
  private:
   class PortReceiver;
 
-  bool fire_timers();
+  bool fire_timers(Nanoseconds now);
   bool run_some(bool failed_only);
-  bool poll_ports();
+  bool poll_ports(Nanoseconds now);
   void run(queue::QueuePair& qp);
   /// Queue pairs that wait to be run, oldest first, linked through QueuePair::scheduled.
   struct RunList {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "memory/flight.h"
+#include "transport/message.h"
 #include "transport/rc.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -22,6 +23,8 @@ using transport::OutFrame;
 constexpr std::size_t kBatch = 64;
 /// After acknowledgements were held back in vain, so many times at most they are not.
 constexpr unsigned kMostUnheld = 255;
+/// The peer is told of marked frames no more often than this, as DCQCN does.
+constexpr Nanoseconds kNoticePause_ns = 50'000;
 
 // ---- the services behind one set of names ----------------------------------------------------
 
@@ -61,6 +64,7 @@ struct Rc {
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
+  void on_congestion(Nanoseconds now) { requester.window.on_mark(now); }
   void on_busy(QueuePair& qp, const OutFrame& frame, std::uint32_t reads, Nanoseconds now) {
     transport::on_busy(requester, qp, frame.element, frame.headers.bth.psn, reads, now);
   }
@@ -72,6 +76,7 @@ struct Unacknowledged {
   bool has_requests(QueuePair&) const { return true; }
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
+  void on_congestion(Nanoseconds) {}
   void on_busy(QueuePair&, const OutFrame&, std::uint32_t, Nanoseconds) {}  // it counts as lost
 };
 
@@ -148,11 +153,22 @@ class Framed final : public FramedPath {
     flow_.source = qp.local_gid;
     flow_.destination = qp.attributes.remote_gid;
     flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
+    flow_.traffic_class = network::kMarkable;
   }
 
   void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming,
                 Nanoseconds now) override {
     machine_.on_frame(qp, packet, incoming, now);
+    if (!incoming.flow.is_marked() || std::is_same_v<Machine, Ud>) return;
+    const std::lock_guard guard(qp.recv_lock);
+    if (now < noticed_at_ + kNoticePause_ns && noticed_at_ != 0) return;
+    noticed_at_ = now;
+    owes_notice_ = true;
+  }
+
+  void on_congestion(QueuePair& qp, Nanoseconds now) override {
+    const std::lock_guard guard(qp.send_lock);
+    machine_.on_congestion(now);
   }
 
   bool acknowledges_each(const QueuePair& qp) const override {
@@ -190,8 +206,9 @@ class Framed final : public FramedPath {
       }
       if (idle) {
         const std::lock_guard guard(qp.recv_lock);
-        if (machine_.owes_nothing(qp)) return false;
-        if (program_polls && machine_.owes_only_ack(qp) && !acknowledges_each(qp)) {
+        if (machine_.owes_nothing(qp) && !owes_notice_) return false;
+        if (program_polls && !owes_notice_ && machine_.owes_only_ack(qp) &&
+            !acknowledges_each(qp)) {
           if (unheld_left_ == 0) return held_ = true;
           --unheld_left_;
         }
@@ -252,6 +269,10 @@ class Framed final : public FramedPath {
     {
       const std::lock_guard guard(qp.recv_lock);
       was_held = std::exchange(held_, false);
+      if (std::exchange(owes_notice_, false)) {
+        build_notice(qp, batch.frames[batch.count]);
+        add(budget);
+      }
       std::uint32_t source = 0;
       while (batch.count < kBatch && budget.requests > 0) {
         const std::uint32_t next = machine_.next_source(qp);
@@ -273,6 +294,16 @@ class Framed final : public FramedPath {
       std::rotate(batch.outgoing.begin(), batch.outgoing.begin() + 1,
                   batch.outgoing.begin() + static_cast<std::ptrdiff_t>(batch.count));
     }
+  }
+
+  /// A congestion notification packet: 16 reserved bytes.
+  static void build_notice(QueuePair& qp, OutFrame& frame) {
+    constexpr std::array<std::byte, wire::kCnpPayloadBytes> kReserved{};
+    transport::begin_frame(qp, Psn(0), frame);
+    frame.headers.bth.opcode = wire::Opcode::kCnp;
+    frame.headers.bth.becn = true;
+    frame.add_inline(kReserved);
+    frame.finish();
   }
 
   /// Whether it was good to hold an acknowledgement back decides what becomes of the next ones.
@@ -373,6 +404,8 @@ class Framed final : public FramedPath {
   bool held_ = false;         ///< an acknowledgement waits for company
   unsigned unheld_ = 0;       ///< so many are not held after the next one that is held in vain
   unsigned unheld_left_ = 0;  ///< of them
+  bool owes_notice_ = false;  ///< frames came marked
+  Nanoseconds noticed_at_ = 0;
   Machine machine_;
 };
 

@@ -22,6 +22,8 @@ class FramedPath : public queue::Path {
   /// A frame for this queue pair, parsed. What it calls for goes out with transmit().
   virtual void on_frame(queue::QueuePair& qp, const wire::Packet& packet,
                         const port::Incoming& incoming, Nanoseconds now) = 0;
+  /// The peer says that frames of this queue pair were marked on their way: send more slowly.
+  virtual void on_congestion(queue::QueuePair& qp, Nanoseconds now) = 0;
   /// Executes due time-outs and sends what is to be sent, for the scheduler. No lock held.
   virtual void run(queue::QueuePair& qp) = 0;
   /// Sends what is to be sent: answers first, then requests. No lock held.

@@ -46,6 +46,19 @@ bool add_payload(wire::Icrc& icrc, const transport::OutFrame& frame) {
   });
 }
 
+/// A thread sends most often to where it sent before.
+const wire::IcrcPrefix& prefix_of(const network::Flow& flow) {
+  struct Last {
+    network::Flow flow;
+    wire::IcrcPrefix prefix;
+  };
+  thread_local Last last{flow, network::icrc_prefix(flow)};
+  if (!same_way(last.flow, flow) || last.flow.source != flow.source) {
+    last = {flow, network::icrc_prefix(flow)};
+  }
+  return last.prefix;
+}
+
 // tsan notes what a call has read when the call returns, which an acknowledgement may overtake:
 // then the program rightly writes to memory that seems to be still read. So these reads are not
 // noted.
@@ -85,7 +98,7 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
   parts_count_ = 0;
   end_ = scratch_.data();
   control_bytes_ = 0;
-  const wire::IcrcPrefix prefix = network::icrc_prefix(flow);
+  const wire::IcrcPrefix& prefix = prefix_of(flow);
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (!add(*frames[i].frame, prefix, i)) return i;
   }
@@ -168,8 +181,7 @@ void UdpRun::put_control(int level, int type, const void* value, std::size_t siz
 
 /// Only what differs from the socket's own settings.
 void UdpRun::put_quality(const network::Flow& flow) {
-  const network::Flow usual;
-  if (flow.traffic_class == usual.traffic_class && flow.hop_limit == usual.hop_limit) return;
+  if (flow.traffic_class == kUsualTrafficClass && flow.hop_limit == kUsualHopLimit) return;
   const bool ipv4 = flow.is_ipv4();
   const int level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
   const int traffic_class = flow.traffic_class;

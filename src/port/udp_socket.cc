@@ -16,7 +16,6 @@
 namespace weft::port {
 namespace {
 
-constexpr int kHopLimit = 64;
 constexpr int kBufferBytes = 4 << 20;
 
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
@@ -81,10 +80,10 @@ Result<Socket> make_socket(const Gid& address) {
   Socket socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return socket_error(address, "making a socket", errno);
   const bool done = ipv4 ? set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-                               set(socket, IPPROTO_IP, IP_TTL, kHopLimit)
+                               set(socket, IPPROTO_IP, IP_TTL, kUsualHopLimit)
                          : set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
                                set(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
-                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kHopLimit);
+                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kUsualHopLimit);
   if (!done) return socket_error(address, "setting up a socket", errno);
   return socket;
 }
@@ -167,6 +166,10 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
     return socket_error(address, "closing a sending socket for input", errno);
   }
   enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
+  const bool classed = address.is_ipv4()
+                           ? set(*socket, IPPROTO_IP, IP_TOS, kUsualTrafficClass)
+                           : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
+  if (!classed) return socket_error(address, "setting a traffic class", errno);
   const std::size_t first = kFirstSourcePort + index * kSourcePortsPerSocket;
   for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
     const auto port = static_cast<std::uint16_t>(first + i);

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "host/fd.h"
+#include "network/flow.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -50,6 +51,10 @@ SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interfac
 std::optional<Endpoint> to_endpoint(const SocketAddress& address);
 
 Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface);
+
+/// What a sending socket gives its datagrams unless told otherwise: connected services slow down
+/// when they are marked.
+inline constexpr std::uint8_t kUsualTrafficClass = network::kMarkable, kUsualHopLimit = 64;
 
 struct SendSocket {
   Socket socket;

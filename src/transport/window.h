@@ -26,13 +26,16 @@ class Window {
   static constexpr std::uint32_t kMostBytes = 1 << 20;
   static constexpr std::uint32_t kFewestFrames = 8, kMostFirstFrames = 256, kMostFrames = 1024;
   static constexpr Nanoseconds kShortestTimeout_ns = 1'000'000;
+  static constexpr Nanoseconds kLeastMarkPause_ns = 50'000;
+  static constexpr std::uint32_t kAllMarked = 1024;
 
   void start(std::uint32_t mtu) {
     most_ = std::clamp<std::uint32_t>(kMostBytes / mtu, 2 * kFewestFrames, kMostFrames);
     frames_ = std::clamp<std::uint32_t>(kFirstBytes / mtu, kFewestFrames, kMostFirstFrames);
     threshold_ = most_;
     grown_ = 0;
-    round_trip_ns_ = 0;
+    round_trip_ns_ = marked_at_ns_ = 0;
+    marks_ = kAllMarked;
   }
 
   std::uint32_t frames() const { return frames_; }
@@ -54,6 +57,23 @@ class Window {
     threshold_ = frames_ = std::max(kFewestFrames, frames_ * 7 / 10);
     grown_ = 0;
   }
+  /// A frame was marked on its way: a router's queue grows. The more often that happens, the more
+  /// is taken away, from a little to half; once per round trip.
+  void on_mark(Nanoseconds now) {
+    if (now < marked_at_ns_ + std::max(round_trip_ns_, kLeastMarkPause_ns)) return;
+    // Weight of the marks: those of the last round trips count most.
+    if (marked_at_ns_ != 0) {
+      const Nanoseconds quiet_ns = now - marked_at_ns_;
+      const Nanoseconds rounds = quiet_ns / std::max(round_trip_ns_, kLeastMarkPause_ns);
+      for (Nanoseconds i = 1; i < rounds && marks_ > 0; ++i) marks_ -= (marks_ + 15) / 16;
+    }
+    marks_ += (kAllMarked - marks_) / 16;
+    marked_at_ns_ = now;
+    threshold_ = frames_ = std::max(
+        kFewestFrames,
+        frames_ - static_cast<std::uint32_t>(std::uint64_t{frames_} * marks_ / (2 * kAllMarked)));
+    grown_ = 0;
+  }
   void on_timeout() {
     threshold_ = std::max(kFewestFrames, frames_ / 2);
     frames_ = kFewestFrames;
@@ -73,7 +93,9 @@ class Window {
   std::uint32_t frames_ = kFewestFrames;
   std::uint32_t most_ = kMostFrames;
   std::uint32_t threshold_ = kMostFrames;
-  std::uint32_t grown_ = 0;  ///< acknowledged since it last grew by one
+  std::uint32_t grown_ = 0;           ///< acknowledged since it last grew by one
+  std::uint32_t marks_ = kAllMarked;  ///< how often marks come, of kAllMarked
+  Nanoseconds marked_at_ns_ = 0;
   Nanoseconds round_trip_ns_ = 0;
 };
 

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
       {"weft_stream", b::measure_framed_stream},
       {"weft_sends", b::measure_framed_sends},
       {"weft_rate", b::measure_framed_rate},
+      {"weft_share", b::measure_framed_share},
   };
   CLI::App app("Measures between two processes over UDP, one on core 0, one on core 1.");
   std::vector<std::string> names, wanted;

@@ -35,5 +35,7 @@ void measure_framed_latency(const Lane& lane);
 void measure_framed_stream(const Lane& lane);
 void measure_framed_sends(const Lane& lane);
 void measure_framed_rate(const Lane& lane);
+/// How evenly two streams share a link: the slower one's part of the faster one's.
+void measure_framed_share(const Lane& lane);
 
 }  // namespace weft::bench

@@ -138,6 +138,56 @@ void measure_framed_sends(const Lane& lane) {
   lane.meet();
 }
 
+void measure_framed_share(const Lane& lane) {
+  constexpr std::uint32_t kBytes = 128 << 10;
+  constexpr std::size_t kStreams = 2;
+  constexpr double kApart = 0.3, kSettle = 1.3, kSeconds = 4;
+  const Node node(options(lane));
+  const Memory memory(node, Place::kHeap, kBytes);
+  const QueuePairLimits limits = limits_for(128);
+  std::vector<verbs::QueuePair> streams;
+  for (std::size_t i = 0; i < kStreams; ++i) streams.push_back(node.connect(lane, limits));
+  const Sge local = memory.region().sge();
+  SendRequest request;
+  request.op = SendOp::kWrite;
+  request.sges = {&local, 1};
+  request.flags = SendFlags::kSignaled;
+  request.remote = lane.swap(memory.region().remote());
+  std::atomic<std::uint64_t>& over = lane.shared().credit.value;
+  lane.sample("weft/share", kBytes, "ratio", [&] {
+    if (!lane.first()) {
+      while (over.load(std::memory_order_acquire) == 0) node.receive_cq.poll();
+      return 0.0;
+    }
+    std::array<std::uint64_t, kStreams> posted{}, done{}, settled{};
+    const auto start = Clock::now();
+    for (double t = 0; t < kSeconds; t = seconds_since(start)) {
+      for (std::size_t i = 0; i < kStreams; ++i) {
+        // The second stream finds the link taken.
+        while (t >= kApart * static_cast<double>(i) && posted[i] - done[i] < kStreamDepth) {
+          request.wr_id = i;
+          must(streams[i].post_send(request), "post:");
+          ++posted[i];
+        }
+      }
+      std::array<Completion, 32> got;
+      const std::size_t n = node.send_cq.poll(got);
+      for (std::size_t i = 0; i < n; ++i) {
+        expect_good(got[i]);
+        ++done[got[i].wr_id];
+      }
+      if (t < kSettle) settled = done;
+    }
+    over.store(1, std::memory_order_release);
+    const auto a = static_cast<double>(done[0] - settled[0]);
+    const auto b = static_cast<double>(done[1] - settled[1]);
+    std::printf("# %.1f and %.1f MB/s\n", a * kBytes / 1e6 / (kSeconds - kSettle),
+                b * kBytes / 1e6 / (kSeconds - kSettle));
+    return std::min(a, b) / std::max(a, b);
+  });
+  lane.meet();
+}
+
 void measure_framed_rate(const Lane& lane) {
   const Node node(options(lane));
   constexpr std::size_t kBuffers = 512;
