@@ -46,8 +46,12 @@ class Engine::PortReceiver final : public port::Receiver {
  public:
   PortReceiver(Engine& engine, port::Port& port) : engine_(engine), port_(port) {}
 
-  bool poll(Nanoseconds now) {
-    if (!lock_.try_lock()) return false;  // somebody else is at it
+  /// `missed` becomes true when somebody else is at it.
+  bool poll(Nanoseconds now, bool& missed) {
+    if (!lock_.try_lock()) {
+      missed = true;
+      return false;
+    }
     const std::lock_guard guard(lock_, std::adopt_lock);
     now_ = now;
     const std::uint64_t polls = engine_.polls();
@@ -314,9 +318,9 @@ bool Engine::fire_timers(Nanoseconds now) {
   return true;
 }
 
-bool Engine::poll_ports(Nanoseconds now) {
+bool Engine::poll_ports(Nanoseconds now, bool& missed) {
   bool did = false;
-  for (const auto& receiver : receivers_) did |= receiver->poll(now);
+  for (const auto& receiver : receivers_) did |= receiver->poll(now, missed);
   return did;
 }
 
@@ -324,9 +328,12 @@ bool Engine::progress() {
   // One look at the clock for all: it is a good part of what a poll in vain costs.
   const bool timed = !receivers_.empty() || earliest_.load(std::memory_order_relaxed) != kNever;
   const Nanoseconds now = timed ? clock_.now() : 0;
-  bool did = poll_ports(now);
+  bool missed = false;
+  bool did = poll_ports(now, missed);
   if (source_ != nullptr && source_->active()) did |= source_->poll();
-  if (timed) did |= fire_timers(now);
+  // A time-out says that something has not come, so it has to have been looked for since it was
+  // due: this thread may have been held up for long while it did so, and another one may be.
+  if (timed && !missed) did |= fire_timers(now);
   if (has_runnable()) did |= run_some(false);
   return did;
 }

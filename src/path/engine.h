@@ -94,7 +94,8 @@ class Engine final : public queue::Scheduler {
 
   bool fire_timers(Nanoseconds now);
   bool run_some(bool failed_only);
-  bool poll_ports(Nanoseconds now);
+  /// `missed`: another thread is at one of them, and sees to the time-outs too.
+  bool poll_ports(Nanoseconds now, bool& missed);
   void run(queue::QueuePair& qp);
   /// Queue pairs that wait to be run, oldest first, linked through QueuePair::scheduled.
   struct RunList {

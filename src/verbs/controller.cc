@@ -218,7 +218,15 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   return qp;
 }
 
+void Controller::pay_debts(queue::QueuePair& qp) {
+  const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+  if (qp.can_receive() && qp.path != nullptr && qp.path->takes_frames()) {
+    static_cast<path::FramedPath&>(*qp.path).release(qp);
+  }
+}
+
 void Controller::reset(queue::QueuePair& qp) {
+  pay_debts(qp);
   qp.state.store(QpState::kReset, std::memory_order_release);
   qp.epoch.fetch_add(1, std::memory_order_acq_rel);
   // Peers and other threads that are working on it finish; new ones see the state. What they
@@ -351,6 +359,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     return {};
   }
   if (to == QpState::kError) {
+    pay_debts(qp);
     qp.state.store(QpState::kError, std::memory_order_release);
     qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     drain(qp);  // nobody works on it any more when this returns

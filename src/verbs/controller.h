@@ -152,6 +152,8 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
   void reset(queue::QueuePair& qp);
   void join_neighbours();
+  /// An acknowledgement that waits for company leaves alone: the peer must not wait for ever.
+  static void pay_debts(queue::QueuePair& qp);
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);

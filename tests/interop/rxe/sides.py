@@ -40,7 +40,7 @@ def listens_in(table, port):
 
 class WeftSide:
     """Programs under `weft run`, in this namespace."""
-    name, addresses, proc, inside = "weft", HERE, "/proc", ()
+    name, addresses, proc, inside, is_slow = "weft", HERE, "/proc", (), False
 
     def __init__(self, weft, folder, tools, options=()):
         self.weft, self.folder, self.tools, self.options = weft, folder, tools, options
@@ -94,7 +94,7 @@ class OtherWeftSide(WeftSide):
 
 class GuestSide:
     """Programs in the virtual machine."""
-    name, addresses = "rxe", THERE
+    name, addresses, is_slow = "rxe", THERE, True
 
     def __init__(self, machine):
         self.machine = machine
