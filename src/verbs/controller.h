@@ -144,6 +144,8 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
   void reset(queue::QueuePair& qp);
   void join_neighbours();
+  /// Of the addresses that are shared with other processes; all ports have the same.
+  std::optional<unsigned> number_slot() const;
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);
