@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "port/address_share.h"
 #include "wire/icrc_identification.h"
 #include "wire/packet.h"
 
@@ -130,7 +131,7 @@ tl::expected<Incoming, Drop> UdpInbox::next() {
   if (last_goes_first_) index = index == 0 ? count_ - 1 : index - 1;
   const auto bytes = segment(index);
   if (!usable_ || bytes.size() < kLeastFrameBytes || bytes.size() > kMaxFrameBytes) {
-    return tl::unexpected(Drop::kMalformed);
+    return tl::unexpected(AddressShare::is_probe(bytes) ? Drop::kProbe : Drop::kMalformed);
   }
   if (!check(bytes, static_cast<std::uint16_t>(index))) return tl::unexpected(Drop::kBadChecksum);
   return Incoming{flow_, bytes.first(bytes.size() - wire::kIcrcSize)};

@@ -31,6 +31,8 @@ class UdpInbox {
   /// The next frame, which lives until fill(). An acknowledgement that came behind requests goes
   /// first: so a program learns that its message arrived before it sees what the peer replied.
   tl::expected<Incoming, Drop> next();
+  /// Who sent what is in the buffer.
+  const SocketAddress& from() const { return from_; }
 
  private:
   static constexpr std::size_t kBytes = 1 << 16;

@@ -1,10 +1,14 @@
 #include "port/udp_port.h"
 
+#include <sys/epoll.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "memory/guard.h"
 #include "network/address.h"
+#include "port/address_share.h"
 #include "port/local_interface.h"
 #include "port/udp_inbox.h"
 #include "port/udp_run.h"
@@ -14,6 +18,29 @@ namespace {
 
 /// 0 means the same, not beyond this link, but the kernel refuses it.
 constexpr std::uint8_t kLeastHopLimit = 1;
+/// What other processes hand over is looked for this seldom: hardly ever is there anything.
+constexpr unsigned kPollsPerLook = 8;
+
+Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
+                                                 Sharing sharing, std::optional<unsigned> slot) {
+  if (sharing == Sharing::kShared) return AddressShare::join(address, interface, slot);
+  auto socket = open_receive_socket(address, interface, sharing);
+  if (!socket) return tl::unexpected(socket.error());
+  accept_runs(*socket);
+  return AddressShare::Joined{std::move(*socket), nullptr};
+}
+
+/// Readable when one of them is; empty on failure, and then what is handed over waits for a poll.
+host::Fd watch_both(int a, int b) {
+  const host::ForkHold hold;
+  host::Fd both(epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {a, b}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!both || epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) != 0) return {};
+  }
+  return both;
+}
 
 /// One after another, from the first: all of them, or up to the first that is not taken.
 template <class Send>
@@ -27,7 +54,8 @@ SendOutcome each_by_itself(std::span<const Outgoing> frames, Send send) {
 
 }  // namespace
 
-Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address) {
+Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address, Sharing sharing,
+                                               std::optional<unsigned> slot) {
   const bool unspecified = address == Gid{} || address == Gid::ipv4(0, 0, 0, 0);
   const bool multicast =
       address.is_ipv4() ? (address.raw[12] & 0xF0) == 0xE0 : address.raw[0] == 0xFF;
@@ -39,23 +67,27 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address) {
   }
   const auto interface = find_interface(address);
   const std::uint32_t index = interface ? interface->index : 0;
-  auto receive_socket = open_receive_socket(address, index);
-  if (!receive_socket) return tl::unexpected(receive_socket.error());
+  auto joined = open_receiving_side(address, index, sharing, slot);
+  if (!joined) return tl::unexpected(joined.error());
   auto send_socket = open_send_socket(address, index, 0);
   if (!send_socket) return tl::unexpected(send_socket.error());
   memory::install_guard();
   return std::unique_ptr<UdpPort>(new UdpPort(address, index, mtu_of_address(address, interface),
-                                              std::move(*receive_socket), std::move(*send_socket)));
+                                              std::move(joined->receive_socket),
+                                              std::move(*send_socket), std::move(joined->share)));
 }
 
 UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
-                 SendSocket send_socket)
+                 SendSocket send_socket, std::unique_ptr<AddressShare> share)
     : address_(address),
       interface_(interface),
       max_mtu_(max_mtu),
       receive_socket_(std::move(receive_socket)),
       first_send_socket_(std::move(send_socket)),
-      inbox_(std::make_unique<UdpInbox>(address)) {}
+      inbox_(std::make_unique<UdpInbox>(address)),
+      share_(std::move(share)) {
+  if (share_ != nullptr) wait_fd_ = watch_both(receive_socket_.fd(), share_->fd());
+}
 
 UdpPort::~UdpPort() = default;
 
@@ -139,18 +171,65 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
       }
       if (++fills > 1 || inbox_->frames_left() > kFewFrames) busy_ = true;
     }
-    const auto incoming = inbox_->next();
-    if (incoming) {
-      ++handed_up;
-      receiver.on_frame(*incoming);
-    } else if (incoming.error() == Drop::kBadChecksum) {
-      receiver.on_bad_checksum();
-    } else {
-      receiver.on_malformed();
-    }
+    hand_up(receiver, &handed_up);
   }
+  if (share_ != nullptr && ++polls_ % kPollsPerLook == 0) handed_up += take_parcels(receiver, max);
   left_over_.store(inbox_->has_frames(), std::memory_order_release);
   return handed_up;
+}
+
+void UdpPort::hand_up(Receiver& receiver, std::size_t* handed_up) {
+  const auto incoming = inbox_->next();
+  if (incoming) {
+    if (share_ != nullptr && belongs_elsewhere(*incoming)) return;
+    ++*handed_up;
+    return receiver.on_frame(*incoming);
+  }
+  switch (incoming.error()) {
+    case Drop::kBadChecksum:
+      return receiver.on_bad_checksum();
+    case Drop::kMalformed:
+      return receiver.on_malformed();
+    case Drop::kProbe:
+      return;
+  }
+}
+
+/// It has been handed over to the process that it is for.
+bool UdpPort::belongs_elsewhere(const Incoming& incoming) {
+  wire::Bth bth;
+  bth.read(incoming.packet.first<wire::Bth::kSize>());
+  if (share_->is_ours(bth.dest_qp)) return false;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return share_->hand_over(
+      bth.dest_qp,
+      {inbox_->from(), incoming.flow.traffic_class, incoming.flow.hop_limit, incoming.packet},
+      static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count()));
+}
+
+std::size_t UdpPort::take_parcels(Receiver& receiver, std::size_t max) {
+  std::size_t taken = 0;
+  while (taken < max) {
+    const auto parcel = share_->take();
+    if (!parcel) break;
+    const auto source = to_endpoint(parcel->from);
+    if (!source || source->address.is_ipv4() != address_.is_ipv4()) continue;
+    Incoming incoming;
+    incoming.flow.source = source->address;
+    incoming.flow.source_port = source->port;
+    incoming.flow.destination = address_;
+    incoming.flow.traffic_class = parcel->traffic_class;
+    incoming.flow.hop_limit = parcel->hop_limit;
+    incoming.packet = parcel->packet;
+    ++taken;
+    receiver.on_frame(incoming);
+  }
+  return taken;
+}
+
+std::optional<unsigned> UdpPort::number_slot() const {
+  if (share_ == nullptr) return std::nullopt;
+  return share_->slot();
 }
 
 }  // namespace weft::port

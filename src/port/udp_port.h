@@ -24,12 +24,16 @@
 
 namespace weft::port {
 
+class AddressShare;
 class UdpInbox;
 
 class UdpPort final : public Port {
  public:
-  /// Takes UDP port 4791 of one of this machine's unicast addresses.
-  static Result<std::unique_ptr<UdpPort>> open(const Gid& address);
+  /// Takes UDP port 4791 of one of this machine's unicast addresses, for itself or together with
+  /// other processes of this user; then `slot`, if given, is the one that it insists on.
+  static Result<std::unique_ptr<UdpPort>> open(const Gid& address,
+                                               Sharing sharing = Sharing::kAlone,
+                                               std::optional<unsigned> slot = {});
   ~UdpPort() override;
 
   Gid address() const override { return address_; }
@@ -39,7 +43,8 @@ class UdpPort final : public Port {
   /// Looks at up to `max` frames, those that it drops included, so a flood of bad ones does not
   /// keep it.
   std::size_t receive(Receiver& receiver, std::size_t max) override;
-  int wait_fd() const override { return receive_socket_.fd(); }
+  int wait_fd() const override { return wait_fd_ ? wait_fd_.get() : receive_socket_.fd(); }
+  std::optional<unsigned> number_slot() const override;
   /// Frames that came together may be handed up in several calls.
   Nanoseconds next_deadline() const override {
     return left_over_.load(std::memory_order_acquire) ? 0 : kNever;
@@ -54,7 +59,10 @@ class UdpPort final : public Port {
   };
 
   UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
-          SendSocket send_socket);
+          SendSocket send_socket, std::unique_ptr<AddressShare> share);
+  void hand_up(Receiver& receiver, std::size_t* handed_up);
+  bool belongs_elsewhere(const Incoming& incoming);
+  std::size_t take_parcels(Receiver& receiver, std::size_t max);
 
   const SendSocket& send_socket(const network::Flow& flow);
   SendOutcome send_run(std::span<const Outgoing> frames);
@@ -73,6 +81,9 @@ class UdpPort final : public Port {
   /// As many as a reply and its acknowledgement.
   static constexpr std::size_t kFewFrames = 2;
   const std::unique_ptr<UdpInbox> inbox_;
+  const std::unique_ptr<AddressShare> share_;  ///< null: the address is ours alone
+  host::Fd wait_fd_;                           ///< of both sockets, when it is shared
+  unsigned polls_ = 0;
   bool busy_ = false;  ///< one datagram is likely to be followed by another
   std::atomic<bool> left_over_{false};
 };

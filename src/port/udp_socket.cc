@@ -45,8 +45,9 @@ tl::unexpected<Error> socket_error(const Gid& address, const std::string& step, 
     case EADDRINUSE:
       return fail(Errc::kBusy,
                   where + step +
-                      ": the UDP port is in use, another process has this address; use another "
-                      "address of this machine (each of 127.0.0.0/8 is one), or end that process");
+                      ": the UDP port is in use: another user's process, or a program that does "
+                      "not share it, has this address; use another address of this machine (each "
+                      "of 127.0.0.0/8 is one), or end that process");
     case EADDRNOTAVAIL:
     case ENODEV:
       return fail(Errc::kNotFound,
@@ -136,7 +137,11 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address) {
   return std::nullopt;
 }
 
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface) {
+void accept_runs(const Socket& socket) {
+  set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
+}
+
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
   auto socket = make_socket(address);
   if (!socket) return socket;
   // rxe sends checksum 0 also over IPv6, where a socket refuses that unless told otherwise; the
@@ -147,8 +152,10 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface) 
                                             set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
                                             set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
   if (!done) return socket_error(address, "setting up the receiving socket", errno);
-  set(*socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
   enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  if (sharing == Sharing::kShared && !set(*socket, SOL_SOCKET, SO_REUSEPORT, 1)) {
+    return socket_error(address, "sharing the UDP port", errno);
+  }
   if (!bind_to(*socket, {address, wire::kRoceUdpPort}, interface)) {
     const int error_number = errno;
     return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),

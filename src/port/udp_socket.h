@@ -50,7 +50,11 @@ SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interfac
 /// Nothing when the family is neither IPv4 nor IPv6, or the size is not the family's.
 std::optional<Endpoint> to_endpoint(const SocketAddress& address);
 
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface);
+/// kShared: other processes of this user may open it too, see address_share.h.
+enum class Sharing : std::uint8_t { kAlone, kShared };
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing);
+/// From now on the kernel may hand over several frames of a sender at once.
+void accept_runs(const Socket& socket);
 
 /// What a sending socket gives its datagrams unless told otherwise: connected services slow down
 /// when they are marked.

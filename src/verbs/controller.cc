@@ -122,6 +122,14 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   shared_.scheduler = &engine_;
   shared_.events = this;
   shared_.serves_rdma = info_.kind == NodeKind::kHost;
+  if (const auto slot = number_slot()) numbers_.set_slot(*slot, port::kNumberSlots);
+}
+
+std::optional<unsigned> Controller::number_slot() const {
+  for (const PortSetup& port : ports_) {
+    if (port.wire != nullptr && port.wire->number_slot()) return port.wire->number_slot();
+  }
+  return std::nullopt;
 }
 
 void Controller::join_neighbours() {
@@ -144,7 +152,9 @@ void Controller::join_neighbours() {
       });
   host::Presence& host = neighbours_->presence();
   keys_.set_publisher(&host);
-  numbers_.set_claim([&host] { return host.claim_block(); });
+  numbers_.set_claim([&host, slot = number_slot()] {
+    return slot ? host.claim_block(*slot, port::kNumberSlots) : host.claim_block();
+  });
   engine_.set_source(*neighbours_);
 }
 

@@ -28,6 +28,19 @@ void post_receive(verbs::QueuePair& qp, const Memory& memory, std::size_t slot,
   must(qp.post_receive(memory.region().sge(slot * bytes, bytes), slot), "post a receive:");
 }
 
+/// A received message; when the queue pair has failed, the reason is in the other queue.
+Completion take_completion(const Node& node) {
+  for (;;) {
+    const auto got = node.receive_cq.poll();
+    if (!got) continue;
+    if (!got->ok()) {
+      while (const auto sent = node.send_cq.poll()) expect_good(*sent);
+    }
+    expect_good(*got);
+    return *got;
+  }
+}
+
 /// Puts a buffer back for each message that has come.
 void echo_receives(const Node& node, verbs::QueuePair& qp, const Memory& memory,
                    std::uint32_t bytes, std::uint64_t count) {
@@ -80,7 +93,7 @@ void measure_framed_latency(const Lane& lane) {
           if (i % kSignalEach == 0) take_completion(node.send_cq);
         },
         [&](std::uint64_t) {
-          post_receive(qp, memory, take_completion(node.receive_cq).wr_id, kPingBytes);
+          post_receive(qp, memory, take_completion(node).wr_id, kPingBytes);
         });
   });
   lane.meet();
