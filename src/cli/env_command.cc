@@ -25,7 +25,7 @@ Examples:
 
 constexpr const char* kVariables[] = {"WEFT_TREE",         "WEFT_DEVICES", "WEFT_LINK_LAYER",
                                       "WEFT_FIRST_UVERBS", "WEFT_LOG",     "WEFT_EXPLAIN",
-                                      "WEFT_PCAP",         "WEFT_FAULTS"};
+                                      "WEFT_PCAP",         "WEFT_FAULTS",  "WEFT_FAULTS_SEED"};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

@@ -110,8 +110,15 @@ void add_preload_options(CLI::App& command, PreloadOptions& options) {
       .add_option("--pcap", options.pcap,
                   "record all frames, for Wireshark; %p becomes the process id")
       ->type_name("FILE");
-  command.add_option("--faults", options.faults, "disturb the frames, for example drop=0.01")
-      ->type_name("SPEC");
+  CLI::Option* const faults =
+      command
+          .add_option("--faults", options.faults,
+                      "disturb arriving frames; joined by commas: loss=1% dup=0.1% reorder=2% "
+                      "corrupt=0.1% delay=50us..200us rate=1Gbit")
+          ->type_name("SPEC");
+  command.add_option("--seed", options.seed, "the same faults again (a random one, which is told)")
+      ->type_name("N")
+      ->needs(faults);
 }
 
 Result<Preload> prepare_preload(const PreloadOptions& options) {
@@ -163,6 +170,7 @@ Result<Preload> prepare_preload(const PreloadOptions& options) {
   if (options.explain) set("WEFT_EXPLAIN", "1");
   if (!options.pcap.empty()) set("WEFT_PCAP", absolute(options.pcap));
   if (!options.faults.empty()) set("WEFT_FAULTS", options.faults);
+  if (options.seed) set("WEFT_FAULTS_SEED", std::to_string(*options.seed));
   return preload;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@ struct PreloadOptions {
   std::string log;
   std::string pcap;
   std::string faults;
+  std::optional<std::uint64_t> seed;  ///< of the faults
   bool explain = false;
 };
 

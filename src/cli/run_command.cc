@@ -17,11 +17,13 @@ Examples:
   weft run -- ibv_devinfo                           one device, weft0
   weft run -- ./server                              your program, as it is
   weft run --device weft0 --device weft1 -- ./both  two devices, 127.0.0.1 and 127.0.0.2
-  weft run --device mlx5_0=10.0.0.1 -- ./program    a device of that name and address
+  weft run --device mlx5_0=10.0.0.1 -- ./program    a device of that name and address, which
+                                                    talks RoCEv2 with other hosts
   weft run --link-layer ib -- mpirun -n 2 ./solve   ports that seem to be InfiniBand
   weft run --explain -- ./failing                   why does this work request fail?
   weft run --pcap frames-%p.pcap -- ./program       every frame, for Wireshark
-  weft run --faults drop=0.01 -- ./program          does it stand a lossy network?
+  weft run --faults loss=1% -- ./program            does it stand a lossy network?
+  weft run --faults loss=1%,delay=1ms --seed 7 -- ./program   the same faults again
   weft run -- bash                                  a shell in which everything sees weft
 
 The exit status is the program's. 2, 126 or 127: it was not started, and the message says why.)";

@@ -33,12 +33,13 @@ About rejected_in(Connection::Phase phase) {
 
 }  // namespace
 
-Connection::Connection(CommId local, const Timing& timing)
+Connection::Connection(CommId local, Psn receive_psn, const Timing& timing)
     : local_(local),
       timing_(timing),
       resender_(timing),
       transaction_(std::uint64_t{local.value} << 32) {
   WEFT_ASSERT(local.value != 0);
+  terms_.receive_psn = receive_psn;
 }
 
 template <class Body>
@@ -70,7 +71,7 @@ void Connection::end() {
 bool Connection::request(Request terms, Nanoseconds now, Outcome& out) {
   if (phase_ != Phase::kIdle) return false;
   terms.local = local_;
-  terms_.local_psn = terms.starting_psn;
+  terms.starting_psn = terms_.receive_psn;
   terms_.responder_resources = terms.responder_resources;
   terms_.initiator_depth = terms.initiator_depth;
   terms_.retry_count = terms.retry_count;
@@ -92,7 +93,7 @@ bool Connection::accept(Reply terms, Nanoseconds now, Outcome& out) {
     terms.qpn = {};
     terms.srq = true;
   }
-  terms_.local_psn = terms.starting_psn;
+  terms.starting_psn = terms_.receive_psn;
   terms_.responder_resources = terms.responder_resources;
   terms_.initiator_depth = terms.initiator_depth;
   phase_ = Phase::kReplySent;
@@ -189,8 +190,8 @@ void Connection::on_body(const Request& request, Nanoseconds, Outcome& out) {
     case Phase::kIdle:
       remote_ = request.local;
       terms_ = {.remote_qpn = request.qpn,
-                .local_psn = {},
-                .remote_psn = request.starting_psn,
+                .send_psn = request.starting_psn,
+                .receive_psn = terms_.receive_psn,
                 // What the peer gives, this end takes.
                 .responder_resources = request.initiator_depth,
                 .initiator_depth = request.responder_resources,
@@ -252,7 +253,7 @@ void Connection::on_body(const Reply& reply, Nanoseconds, Outcome& out) {
       remote_ = reply.local;
       terms_.remote_qpn =
           terms_.transport == Transport::kExtended ? Qpn(reply.eec.value) : reply.qpn;
-      terms_.remote_psn = reply.starting_psn;
+      terms_.send_psn = reply.starting_psn;
       terms_.responder_resources = reply.initiator_depth;
       terms_.initiator_depth = reply.responder_resources;
       terms_.rnr_retry_count = reply.rnr_retry_count;

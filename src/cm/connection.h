@@ -37,7 +37,8 @@ class Connection {
   /// What both ends agreed on so far, from this end's point of view.
   struct Terms {
     Qpn remote_qpn;
-    Psn local_psn, remote_psn;
+    Psn send_psn;     ///< with which this end begins: the peer says it
+    Psn receive_psn;  ///< with which the peer begins: this end says it
     std::uint8_t responder_resources = 0, initiator_depth = 0;
     std::uint8_t retry_count = 0, rnr_retry_count = 0;
     bool srq = false, flow_control = false;  ///< of the peer
@@ -46,14 +47,15 @@ class Connection {
     std::uint8_t mtu_code = 0;
   };
 
-  /// `local` is not in use on this host's side of the peer.
-  Connection(CommId local, const Timing& timing);
+  /// `local` is not in use on this host's side of the peer. The queue pair of the passive end is
+  /// made ready before the answer is known, so what the answer will say is decided now.
+  Connection(CommId local, Psn receive_psn, const Timing& timing);
 
   // What the program asks for. False: not in this phase; then nothing happened.
 
-  /// REQ; its `local` is filled in.
+  /// REQ; its `local` and `starting_psn` are filled in.
   bool request(Request terms, Nanoseconds now, Outcome& out);
-  /// REP; its ids are filled in.
+  /// REP; its ids and `starting_psn` are filled in.
   bool accept(Reply terms, Nanoseconds now, Outcome& out);
   /// RTU.
   bool confirm(Outcome& out);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "cm/names.h"
 #include "host/fork.h"
 #include "host/system_error.h"
 #include "network/address.h"
@@ -24,10 +25,7 @@ constexpr int kMostReady = 64;
 constexpr std::size_t kMostWaiting = 16'384;
 constexpr int kMostAtOnce = 64;  // of one link or port, so that no peer keeps the others waiting
 
-std::string name_of(PortSpace space, Port port, std::string_view address) {
-  return fmt::format("weft/cm/{:x}/{}/{}", space.value, port.value, address);
-}
-constexpr std::string_view kAnyIpv4 = "*4", kAnyIpv6 = "*6";
+constexpr int kTries = 64;
 
 std::vector<std::string> names_of(const Place& place) {
   const auto name = [&](std::string_view text) { return name_of(place.space, place.port, text); };
@@ -35,11 +33,11 @@ std::vector<std::string> names_of(const Place& place) {
     case Place::Kind::kAddress:
       return {name(network::to_string(place.address))};
     case Place::Kind::kAnyIpv4:
-      return {name(kAnyIpv4)};
+      return {name(kEveryIpv4)};
     case Place::Kind::kAnyIpv6:
-      return {name(kAnyIpv6)};
+      return {name(kEveryIpv6)};
     case Place::Kind::kAnywhere:
-      return {name(kAnyIpv6), name(kAnyIpv4)};
+      return {name(kEveryIpv6), name(kEveryIpv4)};
   }
   return {};
 }
@@ -49,7 +47,7 @@ std::vector<std::string> names_against(const Place& place, const std::vector<Gid
   std::vector<std::string> names;
   if (place.kind == Place::Kind::kAddress) {
     names.push_back(
-        name_of(place.space, place.port, place.address.is_ipv4() ? kAnyIpv4 : kAnyIpv6));
+        name_of(place.space, place.port, place.address.is_ipv4() ? kEveryIpv4 : kEveryIpv6));
     return names;
   }
   for (const Gid& each : neighbours) {
@@ -58,12 +56,6 @@ std::vector<std::string> names_against(const Place& place, const std::vector<Gid
     if (covered) names.push_back(name_of(place.space, place.port, network::to_string(each)));
   }
   return names;
-}
-
-/// The same user's, or one that is as good as.
-bool is_trusted(const host::LocalSocket& socket) {
-  const auto peer = socket.peer();
-  return peer && peer->uid == geteuid();
 }
 
 }  // namespace
@@ -126,6 +118,22 @@ Result<BindingId> HostExchange::bind(const Place& place, const std::vector<Gid>&
   return id;
 }
 
+Result<CommIdBlock> HostExchange::claim_block(base::Random& random) {
+  for (int i = 0; i < kTries; ++i) {
+    const CommIdBlock block(random.draw<std::uint16_t>());
+    if (block.value == 0) continue;
+    const BindingId id(++last_id_);
+    auto socket = listen(name_of(block), kBindingTag | id.value);
+    if (!socket && socket.error().code == Errc::kBusy) continue;
+    if (!socket) return tl::unexpected(std::move(socket.error()));
+    Binding binding;
+    binding.sockets.push_back(std::move(*socket));
+    bindings_.emplace(id, std::move(binding));
+    return block;
+  }
+  return fail(Errc::kBusy, "connection manager: no numbers are left");
+}
+
 void HostExchange::unbind(BindingId binding) {
   const auto found = bindings_.find(binding);
   if (found == bindings_.end()) return;
@@ -136,9 +144,7 @@ void HostExchange::unbind(BindingId binding) {
 Result<HostExchange::Route> HostExchange::reach(PortSpace space, Port port, const Gid& address,
                                                 bool fresh) {
   Error last{Errc::kNotFound, ""};
-  const std::array names{name_of(space, port, network::to_string(address)),
-                         name_of(space, port, address.is_ipv4() ? kAnyIpv4 : kAnyIpv6)};
-  for (const std::string& name : names) {
+  for (const std::string& name : names_at(space, port, address)) {
     if (const auto found = by_name_.find(name); !fresh && found != by_name_.end()) {
       ++links_.at(found->second).users;
       return Route{found->second, false};

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
+#include "cm/names.h"
 #include "cm/packet.h"
 #include "cm/service_id.h"
 #include "host/fd.h"
@@ -46,6 +48,9 @@ class HostExchange {
   /// kBusy: somebody has the port at this place, or at one that overlaps with it. `neighbours` are
   /// the addresses that a bind to all of them must not cut across.
   Result<BindingId> bind(const Place& place, const std::vector<Gid>& neighbours);
+  /// Connections with other hosts have numbers of this process's block, so that whoever receives a
+  /// message knows whose it is. For as long as the exchange lives.
+  Result<CommIdBlock> claim_block(base::Random& random);
   /// Links that came through it stay.
   void unbind(BindingId binding);
 

@@ -76,7 +76,7 @@ struct Request {
   QKey qkey;
   Qpn qpn;
   EecNumber local_eec, remote_eec;
-  Psn starting_psn;
+  Psn starting_psn;  ///< which whoever gets this is to begin with
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t remote_response_timeout = 0, local_response_timeout = 0;  ///< 5 bits each
   Transport transport = Transport::kReliable;
@@ -119,7 +119,7 @@ struct Reply {
   QKey qkey;
   Qpn qpn;
   EecNumber eec;
-  Psn starting_psn;
+  Psn starting_psn;  ///< which whoever gets this is to begin with
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t target_ack_delay = 0;   ///< 5 bits
   std::uint8_t failover_accepted = 0;  ///< 2 bits

@@ -1,7 +1,8 @@
 // A message as it travels between processes: with the addresses of the devices of both ends, which
 // on a network the headers below it tell. Everything that arrives is hostile. Stateless.
 //
-//   0: "wcm1" | 4: source address | 20: destination address | 36: the message's 256 bytes
+//   0: "wcm1" or, handed over from the network, "wcmn" | 4: source address | 20: destination
+//   address | 36: the message's 256 bytes
 #pragma once
 
 #include <array>
@@ -17,6 +18,8 @@ namespace weft::cm {
 struct Packet {
   Gid source, destination;
   Message message;
+  /// It came from another host; another process, whose port received it, hands it over.
+  bool from_network = false;
   friend bool operator==(const Packet&, const Packet&) = default;
 };
 

@@ -63,11 +63,13 @@ Presence::~Presence() {
 
 // ---- names ----------------------------------------------------------------------------------
 
-Result<std::uint32_t> Presence::claim_block() {
+Result<std::uint32_t> Presence::claim_block(std::uint32_t slot, std::uint32_t slots) {
   Error last{Errc::kBusy, "every block of queue-pair numbers of this address is taken"};
   for (std::uint32_t attempt = 0; attempt < 4 * kBlocks; ++attempt) {
     // The first and the last block hold the numbers that are reserved.
-    const std::uint32_t block = 1 + random_->draw<std::uint32_t>() % (kBlocks - 2);
+    const std::uint32_t any = random_->draw<std::uint32_t>() % kBlocks;
+    const std::uint32_t block = any - any % slots + slot;
+    if (block == 0 || block == kBlocks - 1) continue;
     auto ok = listen(block);
     if (ok) {
       // Beyond what can be shown: numbers that only frames reach.

@@ -34,8 +34,9 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
                                                   base::Random& random);
   ~Presence() override;
 
-  /// A block of queue-pair numbers that nobody else on this host has for these addresses.
-  Result<std::uint32_t> claim_block();
+  /// A block of queue-pair numbers that nobody else on this host has for these addresses: one of
+  /// `slot`, `slot` + `slots`, ...
+  Result<std::uint32_t> claim_block(std::uint32_t slot = 0, std::uint32_t slots = 1);
   PublicTables& tables() { return *tables_; }
 
   /// The link to whoever has this queue pair: a new one may not be welcome yet; ask it again.

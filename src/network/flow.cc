@@ -74,6 +74,12 @@ wire::Icrc start_icrc(const Flow& flow, std::size_t transport_bytes) {
                                std::span(bytes).subspan<wire::Ipv6::kSize, wire::Udp::kSize>());
 }
 
+wire::IcrcPrefix icrc_prefix(const Flow& flow) {
+  const wire::Udp udp = udp_header(flow, 0);
+  return flow.is_ipv4() ? wire::IcrcPrefix(ipv4_header(flow, 0), udp)
+                        : wire::IcrcPrefix(ipv6_header(flow, 0), udp);
+}
+
 transport::Grh make_grh(const Flow& flow, std::size_t transport_bytes) {
   transport::Grh grh{};
   if (flow.is_ipv4()) {

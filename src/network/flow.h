@@ -13,6 +13,10 @@
 
 namespace weft::network {
 
+/// The low bits of a traffic class: a router that runs full may mark such a packet instead of
+/// dropping one (ECN), and kMarked says that one did.
+inline constexpr std::uint8_t kMarkable = 2, kMarked = 3, kMarkBits = 3;
+
 struct Flow {
   Gid source;
   Gid destination;
@@ -22,6 +26,7 @@ struct Flow {
   std::uint32_t flow_label = 0;
 
   bool is_ipv4() const { return destination.is_ipv4(); }
+  bool is_marked() const { return (traffic_class & kMarkBits) == kMarked; }
 };
 
 /// Constant per queue pair and path, in 0xC000 to 0xFFFF, so that switches keep its frames in order
@@ -35,6 +40,8 @@ std::size_t emit_headers(const Flow& flow, std::size_t transport_bytes, std::spa
 /// The ICRC's start over the headers that emit_headers() would write, or over those that a UDP
 /// socket's kernel writes (identification 0, don't fragment).
 wire::Icrc start_icrc(const Flow& flow, std::size_t transport_bytes);
+/// The same for many packets, whose lengths and identifications differ.
+wire::IcrcPrefix icrc_prefix(const Flow& flow);
 
 /// The 40 bytes in front of a received datagram: an IPv6 header, or an IPv4 one in the last 20.
 transport::Grh make_grh(const Flow& flow, std::size_t transport_bytes);

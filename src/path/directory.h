@@ -11,7 +11,17 @@
 #include "queue/queue_pair.h"
 #include "weft/types.h"
 
+namespace weft::network {
+struct Flow;
+}
+namespace weft::wire {
+struct Packet;
+}
+
 namespace weft::path {
+
+/// Where management datagrams go: connection managers talk to it.
+inline constexpr Qpn kManagementQpn{1};
 
 /// The queue pairs of one controller, by number. Shared: a path that knows a peer keeps the memory
 /// of the peer's table, also when the peer's controller has been closed.
@@ -25,6 +35,8 @@ class QueuePairTable {
   virtual bool owns(Qpn) const { return true; }
   /// Its queue pairs that are attached to a multicast group.
   virtual std::vector<Qpn> members(const Gid& /*group*/) { return {}; }
+  /// A frame for kManagementQpn came, by this way. False: nobody here takes such frames.
+  virtual bool on_management(const wire::Packet&, const network::Flow&) { return false; }
 };
 
 class Directory {

@@ -16,7 +16,10 @@ namespace {
 /// More than a post may copy: a copy between processes costs two microseconds beside its bytes, so
 /// that pieces of 256 KiB reach only 0.93 of the speed of a whole MiB.
 constexpr std::uint64_t kBytesPerRun = 1024 * 1024;
-constexpr std::size_t kFramesPerPoll = 64;
+constexpr std::size_t kFramesPerPoll = 128;
+/// How long an acknowledgement may wait for a reply to ride along with, once the program polls
+/// again.
+constexpr Nanoseconds kHold_ns = 3'000;
 constexpr std::uint32_t kRunsPerProgress = 64;
 
 wire::Service wire_service(Service service) {
@@ -46,11 +49,18 @@ class Engine::PortReceiver final : public port::Receiver {
  public:
   PortReceiver(Engine& engine, port::Port& port) : engine_(engine), port_(port) {}
 
-  bool poll() {
-    if (!lock_.try_lock()) return false;  // somebody else is at it
+  /// `missed` becomes true when somebody else is at it.
+  bool poll(Nanoseconds now, bool& missed) {
+    if (!lock_.try_lock()) {
+      missed = true;
+      return false;
+    }
     const std::lock_guard guard(lock_, std::adopt_lock);
-    now_ = engine_.now();
+    now_ = now;
+    const std::uint64_t polls = engine_.polls();
+    program_polls_ = std::exchange(polls_seen_, polls) != polls;
     const std::size_t n = port_.receive(*this, kFramesPerPoll);
+    if (held_count_ > 0 && (!program_polls_ || now_ >= held_at_ + kHold_ns)) release_held();
     transmit_touched();
     if (const Nanoseconds due = port_.next_deadline(); due != kNever) {
       const std::lock_guard engine_guard(engine_.lock_);
@@ -70,6 +80,9 @@ class Engine::PortReceiver final : public port::Receiver {
     if (!packet) return on_malformed();
     counters.add(obs::Counter::kFramesReceived);
     counters.add(obs::Counter::kBytesReceived, packet->payload.size());
+    if (packet->bth.dest_qp == kManagementQpn) [[unlikely]] {
+      if (engine_.table_.on_management(*packet, incoming.flow)) return;
+    }
     queue::QueuePair* qp = engine_.table_.find(packet->bth.dest_qp);
     if (qp == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
     dispatch(*qp, *packet, incoming);
@@ -78,7 +91,9 @@ class Engine::PortReceiver final : public port::Receiver {
 
  private:
   void dispatch(queue::QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming) {
-    if (packet.info().service != wire_service(qp.service)) {
+    const bool notice = packet.info().service == wire::Service::kCongestion &&
+                        qp.service != Service::kUnreliableDatagram;
+    if (packet.info().service != wire_service(qp.service) && !notice) {
       return qp.count(obs::Counter::kWrongService);
     }
     if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
@@ -89,6 +104,7 @@ class Engine::PortReceiver final : public port::Receiver {
          incoming.flow.source != qp.attributes.remote_gid)) {
       return qp.count(obs::Counter::kWrongSource);
     }
+    if (notice) return path->on_congestion(qp, now_);
     path->on_frame(qp, packet, incoming, now_);
     touch(qp);
     if (path->acknowledges_each(qp)) transmit_touched();
@@ -106,7 +122,23 @@ class Engine::PortReceiver final : public port::Receiver {
     for (std::size_t i = 0; i < n; ++i) {
       // The frame's own publication has ended: publish anew, then look again.
       memory::Flight::Scope self(memory::Hold::kSelf, touched_[i]);
-      if (FramedPath* path = framed_path(*touched_[i])) path->transmit(*touched_[i], {});
+      FramedPath* path = framed_path(*touched_[i]);
+      if (path == nullptr) continue;
+      const bool may_hold = program_polls_ && held_count_ < held_.size();
+      if (path->answer(*touched_[i], may_hold)) hold(*touched_[i]);
+    }
+  }
+
+  void hold(queue::QueuePair& qp) {
+    if (held_count_ == 0) held_at_ = now_;
+    held_[held_count_++] = &qp;
+  }
+
+  void release_held() {
+    const std::size_t n = std::exchange(held_count_, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      memory::Flight::Scope self(memory::Hold::kSelf, held_[i]);
+      if (FramedPath* path = framed_path(*held_[i])) path->release(*held_[i]);
     }
   }
 
@@ -114,8 +146,14 @@ class Engine::PortReceiver final : public port::Receiver {
   port::Port& port_;
   base::Lock lock_;
   Nanoseconds now_ = 0;
+  std::uint64_t polls_seen_ = 0;
+  bool program_polls_ = false;  ///< the poll that is under way is the program's
   std::size_t touched_count_ = 0;
   std::array<queue::QueuePair*, kFramesPerPoll> touched_{};
+  // Queue pairs whose acknowledgement waits for company.
+  Nanoseconds held_at_ = 0;
+  std::size_t held_count_ = 0;
+  std::array<queue::QueuePair*, kFramesPerPoll> held_{};
 };
 
 Engine::Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters)
@@ -247,7 +285,9 @@ void Engine::run(queue::QueuePair& qp) {
   const QpState state = qp.state.load(std::memory_order_acquire);
   if (state == QpState::kReset) return;
   // In the error states the path still sends the NAK that explains them.
-  if (qp.path != nullptr) {
+  if (FramedPath* path = framed_path(qp)) {
+    path->run(qp);
+  } else if (qp.path != nullptr) {
     qp.path->advance(qp, queue::SendGuard(qp.send_lock), {.bytes = kBytesPerRun});
   }
   const QpState after = qp.state.load(std::memory_order_acquire);
@@ -269,8 +309,9 @@ bool Engine::run_some(bool failed_only) {
   return runs > 0;
 }
 
-bool Engine::fire_timers() {
-  const Nanoseconds now = clock_.now();
+bool Engine::fire_timers() { return fire_timers(clock_.now()); }
+
+bool Engine::fire_timers(Nanoseconds now) {
   if (earliest_.load(std::memory_order_relaxed) > now) return false;
   const std::lock_guard guard(lock_);
   while (!heap_.empty() && heap_.front()->scheduled.deadline <= now) {
@@ -282,9 +323,22 @@ bool Engine::fire_timers() {
   return true;
 }
 
-bool Engine::poll_ports() {
+bool Engine::poll_ports(Nanoseconds now, bool& missed) {
   bool did = false;
-  for (const auto& receiver : receivers_) did |= receiver->poll();
+  for (const auto& receiver : receivers_) did |= receiver->poll(now, missed);
+  return did;
+}
+
+bool Engine::progress_with_ports() {
+  // One look at the clock for all: it is a good part of what a poll in vain costs.
+  const Nanoseconds now = clock_.now();
+  bool missed = false;
+  bool did = poll_ports(now, missed);
+  if (source_ != nullptr && source_->active()) did |= source_->poll();
+  // A time-out says that something has not come, so it has to have been looked for since it was
+  // due: this thread may have been held up for long while it did so, and another one may be.
+  if (!missed) did |= fire_timers(now);
+  if (has_runnable()) did |= run_some(false);
   return did;
 }
 

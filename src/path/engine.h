@@ -84,7 +84,8 @@ class Engine final : public queue::Scheduler {
   /// Does a bounded amount of what there is to do. True if something was done. Must not be called
   /// with any lock of a queue pair held.
   bool progress() {
-    bool did = !receivers_.empty() && poll_ports();
+    if (!receivers_.empty()) return progress_with_ports();
+    bool did = false;
     if (source_ != nullptr && source_->active()) did |= source_->poll();
     if (earliest_.load(std::memory_order_relaxed) != kNever) did |= fire_timers();
     if (has_runnable()) did |= run_some(false);
@@ -108,9 +109,12 @@ class Engine final : public queue::Scheduler {
  private:
   class PortReceiver;
 
+  bool progress_with_ports();
   bool fire_timers();
+  bool fire_timers(Nanoseconds now);
   bool run_some(bool failed_only);
-  bool poll_ports();
+  /// `missed`: another thread is at one of them, and sees to the time-outs too.
+  bool poll_ports(Nanoseconds now, bool& missed);
   void run(queue::QueuePair& qp);
   /// Queue pairs that wait to be run, oldest first, linked through QueuePair::scheduled.
   struct RunList {

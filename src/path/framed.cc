@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "memory/flight.h"
+#include "transport/message.h"
 #include "transport/rc.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -19,7 +20,11 @@ using queue::Budget;
 using queue::QueuePair;
 using transport::OutFrame;
 
-constexpr std::size_t kBatch = 16;
+constexpr std::size_t kBatch = 64;
+/// After acknowledgements were held back in vain, so many times at most they are not.
+constexpr unsigned kMostUnheld = 255;
+/// The peer is told of marked frames no more often than this, as DCQCN does.
+constexpr Nanoseconds kNoticePause_ns = 50'000;
 
 // ---- the services behind one set of names ----------------------------------------------------
 
@@ -55,9 +60,27 @@ struct Rc {
   bool drained(const QueuePair&) const { return transport::drained(requester); }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
   void on_answer_fault(QueuePair& qp, Psn psn) { transport::on_fault(responder, qp, psn); }
+  bool may_gather(QueuePair& qp) const { return transport::may_gather(requester, qp); }
+  bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
+  bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
+  bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
+  void on_congestion(Nanoseconds now) { requester.window.on_mark(now); }
+  void on_busy(QueuePair& qp, const OutFrame& frame, std::uint32_t reads, Nanoseconds now) {
+    transport::on_busy(requester, qp, frame.element, frame.headers.bth.psn, reads, now);
+  }
 };
 
-struct Uc {
+/// What the services without acknowledgements have in common.
+struct Unacknowledged {
+  bool may_gather(QueuePair&) const { return false; }
+  bool has_requests(QueuePair&) const { return true; }
+  bool owes_only_ack(const QueuePair&) const { return false; }
+  bool owes_nothing(const QueuePair&) const { return true; }
+  void on_congestion(Nanoseconds) {}
+  void on_busy(QueuePair&, const OutFrame&, std::uint32_t, Nanoseconds) {}  // it counts as lost
+};
+
+struct Uc : Unacknowledged {
   transport::UcRequester requester;
   transport::UcResponder responder;
 
@@ -78,7 +101,7 @@ struct Uc {
   void on_answer_fault(QueuePair&, Psn) {}  // it gives none
 };
 
-struct Ud {
+struct Ud : Unacknowledged {
   transport::UdRequester requester;
 
   void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming,
@@ -130,11 +153,22 @@ class Framed final : public FramedPath {
     flow_.source = qp.local_gid;
     flow_.destination = qp.attributes.remote_gid;
     flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
+    flow_.traffic_class = network::kMarkable;
   }
 
   void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming,
                 Nanoseconds now) override {
     machine_.on_frame(qp, packet, incoming, now);
+    if (!incoming.flow.is_marked() || std::is_same_v<Machine, Ud>) return;
+    const std::lock_guard guard(qp.recv_lock);
+    if (now < noticed_at_ + kNoticePause_ns && noticed_at_ != 0) return;
+    noticed_at_ = now;
+    owes_notice_ = true;
+  }
+
+  void on_congestion(QueuePair& qp, Nanoseconds now) override {
+    const std::lock_guard guard(qp.send_lock);
+    machine_.on_congestion(now);
   }
 
   bool acknowledges_each(const QueuePair& qp) const override {
@@ -142,9 +176,54 @@ class Framed final : public FramedPath {
   }
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
-    machine_.on_timer(qp, qp.shared->scheduler->now());
+    // A program that polls will do so again soon; meanwhile it may post more, and all of it goes
+    // out in one call. Something is under way, so nothing waits for longer than its answer takes.
+    if (program_polls_.load(std::memory_order_relaxed) && machine_.may_gather(qp)) {
+      const bool first = !std::exchange(gathering_, true);
+      guard.unlock();
+      if (first) qp.shared->scheduler->run_soon(qp);
+      return;
+    }
     guard.unlock();
     transmit(qp, budget);
+  }
+
+  void run(QueuePair& qp) override {
+    {
+      const queue::SendGuard guard(qp.send_lock);
+      machine_.on_timer(qp, qp.shared->scheduler->now());
+    }
+    transmit(qp, {});
+  }
+
+  bool answer(QueuePair& qp, bool program_polls) override {
+    program_polls_.store(program_polls, std::memory_order_relaxed);
+    if (qp.state.load(std::memory_order_relaxed) == QpState::kReadyToSend) {
+      bool idle = false;
+      {
+        const std::lock_guard guard(qp.send_lock);
+        idle = !machine_.has_requests(qp);
+      }
+      if (idle) {
+        const std::lock_guard guard(qp.recv_lock);
+        if (machine_.owes_nothing(qp) && !owes_notice_) return false;
+        if (program_polls && !owes_notice_ && machine_.owes_only_ack(qp) &&
+            !acknowledges_each(qp)) {
+          if (unheld_left_ == 0) return held_ = true;
+          --unheld_left_;
+        }
+      }
+    }
+    transmit(qp, {});
+    return false;
+  }
+
+  void release(QueuePair& qp) override {
+    {
+      const std::lock_guard guard(qp.recv_lock);
+      if (!held_) return;  // it rode along with something
+    }
+    transmit(qp, {});
   }
 
   void start_sending(QueuePair& qp) override { transport::start(machine_.requester, qp); }
@@ -186,8 +265,14 @@ class Framed final : public FramedPath {
   }
 
   void build(QueuePair& qp, Budget& budget) {
+    bool was_held = false;
     {
       const std::lock_guard guard(qp.recv_lock);
+      was_held = std::exchange(held_, false);
+      if (std::exchange(owes_notice_, false)) {
+        build_notice(qp, batch.frames[batch.count]);
+        add(budget);
+      }
       std::uint32_t source = 0;
       while (batch.count < kBatch && budget.requests > 0) {
         const std::uint32_t next = machine_.next_source(qp);
@@ -198,7 +283,39 @@ class Framed final : public FramedPath {
       }
       batch.answers = batch.count;
     }
-    const std::lock_guard guard(qp.send_lock);
+    {
+      const std::lock_guard guard(qp.send_lock);
+      build_requests(qp, budget);
+    }
+    if (was_held) learn(qp, batch.count > batch.answers);
+    // An acknowledgement is short: behind equal frames it leaves in the same call as they.
+    if (batch.answers == 1 && batch.count > 1 &&
+        batch.frames[0].headers.bth.opcode == wire::Opcode::kRcAcknowledge) {
+      std::rotate(batch.outgoing.begin(), batch.outgoing.begin() + 1,
+                  batch.outgoing.begin() + static_cast<std::ptrdiff_t>(batch.count));
+    }
+  }
+
+  /// A congestion notification packet: 16 reserved bytes.
+  static void build_notice(QueuePair& qp, OutFrame& frame) {
+    constexpr std::array<std::byte, wire::kCnpPayloadBytes> kReserved{};
+    transport::begin_frame(qp, Psn(0), frame);
+    frame.headers.bth.opcode = wire::Opcode::kCnp;
+    frame.headers.bth.becn = true;
+    frame.add_inline(kReserved);
+    frame.finish();
+  }
+
+  /// Whether it was good to hold an acknowledgement back decides what becomes of the next ones.
+  void learn(QueuePair& qp, bool rode_along) {
+    const std::lock_guard guard(qp.recv_lock);
+    unheld_ = rode_along ? 0 : std::min(2 * unheld_ + 1, kMostUnheld);
+    unheld_left_ = unheld_;
+  }
+
+  /// With the send lock held.
+  void build_requests(QueuePair& qp, Budget& budget) {
+    gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
     while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
            transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
@@ -227,16 +344,33 @@ class Framed final : public FramedPath {
     qp.count(obs::Counter::kFramesSent, outcome.taken);
     qp.count(obs::Counter::kBytesSent, batch.bytes);
     if (outcome.status == port::SendStatus::kFaulted) return on_fault(qp, outcome.taken);
-    // What a busy port did not take counts as lost on the way: the reliable service repeats it.
     const std::lock_guard guard(qp.send_lock);
     machine_.on_sent(qp);
+    if (outcome.status == port::SendStatus::kBusy) on_busy(qp, outcome.taken);
+  }
+
+  /// Requests are offered again; an answer counts as lost on the way, and is asked for again.
+  void on_busy(QueuePair& qp, std::size_t index) {
+    const OutFrame* first = nullptr;
+    std::uint32_t reads = 0;
+    for (; index < batch.count; ++index) {
+      const OutFrame* frame = batch.outgoing[index].frame;
+      if (is_answer(frame)) continue;
+      if (first == nullptr) first = frame;
+      reads += frame->headers.info().has_payload ? 0 : 1;
+    }
+    if (first != nullptr) machine_.on_busy(qp, *first, reads, qp.shared->scheduler->now());
+  }
+
+  static bool is_answer(const OutFrame* frame) {
+    return static_cast<std::size_t>(frame - batch.frames.data()) < batch.answers;
   }
 
   /// The memory of a gather list, or of a region that the peer reads, has gone.
   void on_fault(QueuePair& qp, std::size_t index) {
     qp.count(obs::Counter::kVanishedMemory);
-    const OutFrame& frame = batch.frames[index];
-    if (index < batch.answers) {
+    const OutFrame& frame = *batch.outgoing[index].frame;
+    if (is_answer(&frame)) {
       const std::lock_guard guard(qp.recv_lock);
       machine_.on_answer_fault(qp, frame.headers.bth.psn);
     } else {
@@ -263,6 +397,15 @@ class Framed final : public FramedPath {
   network::Flow flow_;
   std::atomic<std::uint32_t> callers_{0};
   bool told_drained_ = false;
+  /// The frames that came last were taken by the program's own poll.
+  std::atomic<bool> program_polls_{false};
+  bool gathering_ = false;  ///< requests wait for others; under the send lock
+  // Under the receive lock:
+  bool held_ = false;         ///< an acknowledgement waits for company
+  unsigned unheld_ = 0;       ///< so many are not held after the next one that is held in vain
+  unsigned unheld_left_ = 0;  ///< of them
+  bool owes_notice_ = false;  ///< frames came marked
+  Nanoseconds noticed_at_ = 0;
   Machine machine_;
 };
 

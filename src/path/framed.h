@@ -22,8 +22,17 @@ class FramedPath : public queue::Path {
   /// A frame for this queue pair, parsed. What it calls for goes out with transmit().
   virtual void on_frame(queue::QueuePair& qp, const wire::Packet& packet,
                         const port::Incoming& incoming, Nanoseconds now) = 0;
+  /// The peer says that frames of this queue pair were marked on their way: send more slowly.
+  virtual void on_congestion(queue::QueuePair& qp, Nanoseconds now) = 0;
+  /// Executes due time-outs and sends what is to be sent, for the scheduler. No lock held.
+  virtual void run(queue::QueuePair& qp) = 0;
   /// Sends what is to be sent: answers first, then requests. No lock held.
   virtual void transmit(queue::QueuePair& qp, queue::Budget budget) = 0;
+  /// Frames for this queue pair have come, taken by the program's own poll or by the helper. Sends
+  /// what they call for; true: an acknowledgement was held back, because the program is likely to
+  /// reply at once and it can ride along. Then call release() a moment later. No lock held.
+  virtual bool answer(queue::QueuePair& qp, bool program_polls) = 0;
+  virtual void release(queue::QueuePair& qp) = 0;
   /// True if an acknowledgement has to leave before the next frame is looked at.
   virtual bool acknowledges_each(const queue::QueuePair& qp) const = 0;
 };

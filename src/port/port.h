@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "network/flow.h"
@@ -15,6 +16,10 @@
 #include "weft/types.h"
 
 namespace weft::port {
+
+/// Queue-pair numbers are dealt out in blocks of 4096; where processes share an address, those of
+/// the blocks n, n + kNumberSlots, ... reach the one that has slot n.
+inline constexpr unsigned kNumberSlots = 64;
 
 /// A frame and its way.
 struct Outgoing {
@@ -61,6 +66,8 @@ class Port {
   /// When receive() has something to hand up although nothing arrives; kNever: it has not. Changes
   /// only in receive(); any thread may ask.
   virtual Nanoseconds next_deadline() const { return kNever; }
+  /// The slot whose numbers reach this port; nothing: all do.
+  virtual std::optional<unsigned> number_slot() const { return std::nullopt; }
   /// The flow as the frame's headers will tell it: a port may have its own source ports.
   virtual network::Flow flow_on_wire(const network::Flow& flow) { return flow; }
 };

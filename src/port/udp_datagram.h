@@ -24,7 +24,11 @@ struct Arrival {
   std::uint8_t hop_limit = 64;
 };
 
-enum class Drop : std::uint8_t { kMalformed, kBadChecksum };
+enum class Drop : std::uint8_t {
+  kMalformed,
+  kBadChecksum,
+  kProbe,  ///< of a process that joins the address: nothing to count
+};
 
 /// The frame that came to `local`; its packet points into the arrival's bytes.
 tl::expected<Incoming, Drop> to_incoming(const Arrival& arrival, const Gid& local);

@@ -1,207 +1,61 @@
 #include "port/udp_port.h"
 
-#include <sys/socket.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <utility>
 
-#include "base/assert.h"
 #include "memory/guard.h"
-#include "memory/guard_leaves.h"
 #include "network/address.h"
+#include "port/address_share.h"
 #include "port/local_interface.h"
-#include "port/udp_datagram.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
+#include "port/udp_inbox.h"
+#include "port/udp_run.h"
 
 namespace weft::port {
 namespace {
 
-constexpr std::size_t kSendBatch = 16;
-constexpr std::size_t kReceiveBatch = 32;
-constexpr std::size_t kMaxPad = 3;
-constexpr std::size_t kMaxFrameBytes = wire::kMaxHeaderBytes + bytes(Mtu::k4096) + wire::kIcrcSize;
 /// 0 means the same, not beyond this link, but the kernel refuses it.
 constexpr std::uint8_t kLeastHopLimit = 1;
-/// Traffic class and hop limit, an int each at most.
-constexpr std::size_t kControlBytes = 2 * CMSG_SPACE(sizeof(int));
+/// What other processes hand over is looked for this seldom: hardly ever is there anything.
+constexpr unsigned kPollsPerLook = 8;
 
-// ---- one message for the kernel ---------------------------------------------------------------
-
-/// Everything that a message header points at, but for the payload. Not cleared: most stays unused.
-struct OutMessage {
-  std::array<iovec, transport::kMaxPieces + 2> parts;
-  std::array<std::byte, wire::kMaxHeaderBytes> headers;
-  std::array<std::byte, kMaxPad + wire::kIcrcSize> tail;
-  alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
-  SocketAddress to;
-};
-
-/// Returns false when payload could not be read.
-bool add_payload(wire::Icrc& icrc, std::span<const memory::Vmm::View> pieces) {
-  return memory::guarded([&icrc, pieces] {
-    for (const auto& piece : pieces) icrc.add({piece.data, piece.size});
-  });
+Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
+                                                 Sharing sharing, std::optional<unsigned> slot) {
+  if (sharing == Sharing::kShared) return AddressShare::join(address, interface, slot);
+  auto socket = open_receive_socket(address, interface, sharing);
+  if (!socket) return tl::unexpected(socket.error());
+  accept_runs(*socket);
+  return AddressShare::Joined{std::move(*socket), nullptr};
 }
 
-void put_control(msghdr& header, cmsghdr*& at, int level, int type, int value) {
-  header.msg_controllen += CMSG_SPACE(sizeof value);
-  at = at == nullptr ? CMSG_FIRSTHDR(&header) : CMSG_NXTHDR(&header, at);
-  at->cmsg_level = level;
-  at->cmsg_type = type;
-  at->cmsg_len = CMSG_LEN(sizeof value);
-  std::memcpy(CMSG_DATA(at), &value, sizeof value);
-}
-
-/// Only what differs from the socket's own settings.
-void put_quality(msghdr& header, OutMessage& message, const network::Flow& flow) {
-  const network::Flow usual;
-  if (flow.traffic_class == usual.traffic_class && flow.hop_limit == usual.hop_limit) return;
-  message.control.fill(std::byte{0});
-  header.msg_control = message.control.data();
-  cmsghdr* at = nullptr;
-  const bool ipv4 = flow.is_ipv4();
-  const int level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
-  put_control(header, at, level, ipv4 ? IP_TOS : IPV6_TCLASS, flow.traffic_class);
-  put_control(header, at, level, ipv4 ? IP_TTL : IPV6_HOPLIMIT,
-              std::max(flow.hop_limit, kLeastHopLimit));
-}
-
-/// `flow` has the addresses and ports that the datagram will really have. Returns false when
-/// payload could not be read.
-bool fill(msghdr& header, OutMessage& message, const transport::OutFrame& frame,
-          const network::Flow& flow) {
-  const auto pieces = frame.pieces();
-  const std::size_t pad = frame.headers.bth.pad_count;
-  WEFT_ASSERT(pad <= kMaxPad);
-  const std::size_t header_bytes = wire::emit_headers(frame.headers, message.headers);
-  const std::size_t tail_bytes = pad + wire::kIcrcSize;
-
-  wire::Icrc icrc = network::start_icrc(flow, header_bytes + frame.payload_bytes() + tail_bytes);
-  icrc.add_first(std::span(message.headers).first(header_bytes));
-  if (!add_payload(icrc, pieces)) return false;
-  const auto tail = std::span(message.tail).first(tail_bytes);
-  std::fill_n(tail.begin(), pad, std::byte{0});
-  icrc.add(tail.first(pad));
-  icrc.store(tail.last<wire::kIcrcSize>());
-
-  std::size_t count = 0;
-  message.parts[count++] = {message.headers.data(), header_bytes};
-  for (const auto& piece : pieces) message.parts[count++] = {piece.data, piece.size};
-  message.parts[count++] = {tail.data(), tail.size()};
-
-  header = {};
-  header.msg_name = &message.to.generic;
-  header.msg_namelen = message.to.size;
-  header.msg_iov = message.parts.data();
-  header.msg_iovlen = count;
-  put_quality(header, message, flow);
-  return true;
-}
-
-// tsan notes what a call has read when the call returns, which an acknowledgement may overtake:
-// then the program rightly writes to memory that seems to be still read. So these reads are not
-// noted.
-#if defined(WEFT_TSAN)
-extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
-extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
-struct Unwatched {
-  Unwatched() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
-  ~Unwatched() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
-};
-#else
-struct [[maybe_unused]] Unwatched {};
-#endif
-
-/// Offers all of them, going on after those that the network loses.
-SendOutcome offer(int fd, std::span<mmsghdr> messages) {
-  std::size_t taken = 0;
-  while (taken < messages.size()) {
-    const Unwatched unwatched;
-    const int sent = sendmmsg(fd, &messages[taken], static_cast<unsigned>(messages.size() - taken),
-                              MSG_DONTWAIT);
-    if (sent > 0) {
-      taken += static_cast<std::size_t>(sent);
-      continue;
-    }
-    // An error is always about the first message: later ones come back as a short count.
-    switch (classify_send_error(errno)) {
-      case SendError::kBusy:
-        return {SendStatus::kBusy, taken};
-      case SendError::kFaulted:
-        return {SendStatus::kFaulted, taken};
-      case SendError::kLost:
-        ++taken;
-        break;
-    }
+/// Readable when one of them is; empty on failure, and then what is handed over waits for a poll.
+host::Fd watch_both(int a, int b) {
+  const host::ForkHold hold;
+  host::Fd both(epoll_create1(EPOLL_CLOEXEC));
+  for (const int fd : {a, b}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!both || epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) != 0) return {};
   }
-  return {SendStatus::kTaken, taken};
+  return both;
 }
 
-// ---- what came along with a datagram ----------------------------------------------------------
-
-/// IPv4's type of service comes as one byte, all the others as an int.
-std::uint8_t control_value(const cmsghdr& control) {
-  if (control.cmsg_level == IPPROTO_IP && control.cmsg_type == IP_TOS) return *CMSG_DATA(&control);
-  int value = 0;
-  std::memcpy(&value, CMSG_DATA(&control), sizeof value);
-  return static_cast<std::uint8_t>(value);
-}
-
-void read_quality(msghdr& header, Arrival& arrival) {
-  for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
-    const bool ipv4 = at->cmsg_level == IPPROTO_IP;
-    if (!ipv4 && at->cmsg_level != IPPROTO_IPV6) continue;
-    if (at->cmsg_type == (ipv4 ? IP_TOS : IPV6_TCLASS)) arrival.traffic_class = control_value(*at);
-    if (at->cmsg_type == (ipv4 ? IP_TTL : IPV6_HOPLIMIT)) arrival.hop_limit = control_value(*at);
+/// One after another, from the first: all of them, or up to the first that is not taken.
+template <class Send>
+SendOutcome each_by_itself(std::span<const Outgoing> frames, Send send) {
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const SendOutcome outcome = send(frames.subspan(i, 1));
+    if (outcome.status != SendStatus::kTaken) return {outcome.status, i + outcome.taken};
   }
+  return {SendStatus::kTaken, frames.size()};
 }
 
 }  // namespace
 
-/// Buffers and headers for one call of recvmmsg.
-struct UdpPort::ReceiveBatch {
-  struct Slot {
-    std::array<std::byte, kMaxFrameBytes> bytes;
-    alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
-    SocketAddress from;
-    iovec part;
-  };
-  std::array<mmsghdr, kReceiveBatch> headers;
-  std::array<Slot, kReceiveBatch> slots;
-
-  std::size_t receive(int fd, std::size_t max) {
-    for (std::size_t i = 0; i < max; ++i) {
-      Slot& slot = slots[i];
-      slot.part = {slot.bytes.data(), slot.bytes.size()};
-      msghdr& header = headers[i].msg_hdr;
-      header = {};
-      header.msg_name = &slot.from.generic;
-      header.msg_namelen = sizeof slot.from.v6;
-      header.msg_iov = &slot.part;
-      header.msg_iovlen = 1;
-      header.msg_control = slot.control.data();
-      header.msg_controllen = slot.control.size();
-    }
-    const int got = recvmmsg(fd, headers.data(), static_cast<unsigned>(max), MSG_DONTWAIT, nullptr);
-    return got > 0 ? static_cast<std::size_t>(got) : 0;
-  }
-
-  Arrival arrival(std::size_t i) {
-    msghdr& header = headers[i].msg_hdr;
-    Arrival out;
-    out.from = slots[i].from;
-    out.from.size = header.msg_namelen;
-    out.bytes = std::span(slots[i].bytes).first(headers[i].msg_len);
-    out.truncated = (header.msg_flags & MSG_TRUNC) != 0;
-    read_quality(header, out);
-    return out;
-  }
-};
-
-Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address) {
+Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address, Sharing sharing,
+                                               std::optional<unsigned> slot) {
   const bool unspecified = address == Gid{} || address == Gid::ipv4(0, 0, 0, 0);
   const bool multicast =
       address.is_ipv4() ? (address.raw[12] & 0xF0) == 0xE0 : address.raw[0] == 0xFF;
@@ -213,23 +67,27 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address) {
   }
   const auto interface = find_interface(address);
   const std::uint32_t index = interface ? interface->index : 0;
-  auto receive_socket = open_receive_socket(address, index);
-  if (!receive_socket) return tl::unexpected(receive_socket.error());
+  auto joined = open_receiving_side(address, index, sharing, slot);
+  if (!joined) return tl::unexpected(joined.error());
   auto send_socket = open_send_socket(address, index, 0);
   if (!send_socket) return tl::unexpected(send_socket.error());
   memory::install_guard();
   return std::unique_ptr<UdpPort>(new UdpPort(address, index, mtu_of_address(address, interface),
-                                              std::move(*receive_socket), std::move(*send_socket)));
+                                              std::move(joined->receive_socket),
+                                              std::move(*send_socket), std::move(joined->share)));
 }
 
 UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
-                 SendSocket send_socket)
+                 SendSocket send_socket, std::unique_ptr<AddressShare> share)
     : address_(address),
       interface_(interface),
       max_mtu_(max_mtu),
       receive_socket_(std::move(receive_socket)),
       first_send_socket_(std::move(send_socket)),
-      batch_(std::make_unique<ReceiveBatch>()) {}
+      inbox_(std::make_unique<UdpInbox>(address)),
+      share_(std::move(share)) {
+  if (share_ != nullptr) wait_fd_ = watch_both(receive_socket_.fd(), share_->fd());
+}
 
 UdpPort::~UdpPort() = default;
 
@@ -267,51 +125,111 @@ network::Flow UdpPort::flow_on_wire(const network::Flow& flow) {
   return out;
 }
 
-/// The first frames, as many as go through one socket in one call.
+/// The first frames, as many as go together in one call.
 SendOutcome UdpPort::send_run(std::span<const Outgoing> frames) {
+  const bool together = segments_.load(std::memory_order_relaxed);
+  return send_together(frames.first(together ? UdpRun::length(frames) : 1));
+}
+
+SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
   const SendSocket& socket = send_socket(frames.front().flow);
-  std::array<OutMessage, kSendBatch> messages;
-  std::array<mmsghdr, kSendBatch> headers;
-  std::size_t count = 0;
-  bool readable = true;
-  while (count < std::min(kSendBatch, frames.size())) {
-    network::Flow flow = frames[count].flow;
-    if (flow.is_ipv4() != address_.is_ipv4() || &send_socket(flow) != &socket) break;
-    flow.source = address_;
-    flow.source_port = socket.port;
-    OutMessage& message = messages[count];
-    message.to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
-    readable = fill(headers[count].msg_hdr, message, *frames[count].frame, flow);
-    if (!readable) break;
-    ++count;
+  network::Flow flow = frames.front().flow;
+  flow.source = address_;
+  flow.source_port = socket.port;
+  const SocketAddress to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
+  UdpRun run;
+  const std::size_t readable = run.build(frames, flow, to);
+  if (readable < frames.size()) {
+    SendOutcome before;
+    if (readable > 0) before = send_together(frames.first(readable));
+    if (before.status != SendStatus::kTaken) return before;
+    return {SendStatus::kFaulted, readable};
   }
-  const SendOutcome outcome = offer(socket.socket.fd(), std::span(headers).first(count));
-  if (outcome.status == SendStatus::kTaken && !readable) {
-    return {SendStatus::kFaulted, outcome.taken};
+  const int error_number = run.send(socket.socket.fd());
+  if (error_number == 0) return {SendStatus::kTaken, frames.size()};
+  const SendError error = classify_send_error(error_number);
+  if (error == SendError::kBusy) return {SendStatus::kBusy, 0};
+  if (frames.size() > 1) {
+    // Which frame it was, or whether this way takes no runs, shows when each goes by itself.
+    if (refuses_segments(error_number)) segments_.store(false, std::memory_order_relaxed);
+    return each_by_itself(frames, [this](auto one) { return send_together(one); });
   }
-  return outcome;
+  if (error == SendError::kFaulted) return {SendStatus::kFaulted, 0};
+  return {SendStatus::kTaken, 1};  // the network lost it
 }
 
 std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
-  std::size_t handed_up = 0;
-  for (std::size_t seen = 0; seen < max;) {
-    const std::size_t wanted = std::min(max - seen, kReceiveBatch);
-    const std::size_t got = batch_->receive(receive_socket_.fd(), wanted);
-    for (std::size_t i = 0; i < got; ++i) {
-      const auto incoming = to_incoming(batch_->arrival(i), address_);
-      if (incoming) {
-        ++handed_up;
-        receiver.on_frame(*incoming);
-      } else if (incoming.error() == Drop::kBadChecksum) {
-        receiver.on_bad_checksum();
-      } else {
-        receiver.on_malformed();
+  std::size_t handed_up = 0, fills = 0;
+  for (std::size_t seen = 0; seen < max; ++seen) {
+    if (!inbox_->has_frames()) {
+      // A datagram by itself after a pause is likely to be the only one: to look for another would
+      // delay the program that waits for this one.
+      if (fills > 0 && !busy_) break;
+      if (!inbox_->fill(receive_socket_.fd())) {
+        if (fills == 0) busy_ = false;
+        break;
       }
+      if (++fills > 1 || inbox_->frames_left() > kFewFrames) busy_ = true;
     }
-    seen += got;
-    if (got < wanted) break;
+    hand_up(receiver, &handed_up);
   }
+  if (share_ != nullptr && ++polls_ % kPollsPerLook == 0) handed_up += take_parcels(receiver, max);
+  left_over_.store(inbox_->has_frames(), std::memory_order_release);
   return handed_up;
+}
+
+void UdpPort::hand_up(Receiver& receiver, std::size_t* handed_up) {
+  const auto incoming = inbox_->next();
+  if (incoming) {
+    if (share_ != nullptr && belongs_elsewhere(*incoming)) return;
+    ++*handed_up;
+    return receiver.on_frame(*incoming);
+  }
+  switch (incoming.error()) {
+    case Drop::kBadChecksum:
+      return receiver.on_bad_checksum();
+    case Drop::kMalformed:
+      return receiver.on_malformed();
+    case Drop::kProbe:
+      return;
+  }
+}
+
+/// It has been handed over to the process that it is for.
+bool UdpPort::belongs_elsewhere(const Incoming& incoming) {
+  wire::Bth bth;
+  bth.read(incoming.packet.first<wire::Bth::kSize>());
+  if (share_->is_ours(bth.dest_qp)) return false;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return share_->hand_over(
+      bth.dest_qp,
+      {inbox_->from(), incoming.flow.traffic_class, incoming.flow.hop_limit, incoming.packet},
+      static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count()));
+}
+
+std::size_t UdpPort::take_parcels(Receiver& receiver, std::size_t max) {
+  std::size_t taken = 0;
+  while (taken < max) {
+    const auto parcel = share_->take();
+    if (!parcel) break;
+    const auto source = to_endpoint(parcel->from);
+    if (!source || source->address.is_ipv4() != address_.is_ipv4()) continue;
+    Incoming incoming;
+    incoming.flow.source = source->address;
+    incoming.flow.source_port = source->port;
+    incoming.flow.destination = address_;
+    incoming.flow.traffic_class = parcel->traffic_class;
+    incoming.flow.hop_limit = parcel->hop_limit;
+    incoming.packet = parcel->packet;
+    ++taken;
+    receiver.on_frame(incoming);
+  }
+  return taken;
+}
+
+std::optional<unsigned> UdpPort::number_slot() const {
+  if (share_ == nullptr) return std::nullopt;
+  return share_->slot();
 }
 
 }  // namespace weft::port

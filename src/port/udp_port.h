@@ -1,14 +1,16 @@
 // The port over plain UDP: RoCE v2 frames between sockets, of any machine or of this one. It
 // receives at port 4791 of its address, which it has for itself, and sends from a few other ports,
-// one of which each flow always gets. Payload goes from the application's memory to the kernel as
-// views, never copied here. Threads as port.h says; owned by the controller, which closes it by
-// destroying it.
+// one of which each flow always gets. Frames of one size to one peer leave in one system call and
+// arrive in one, where the kernel and the way allow it (GSO, GRO); long payload goes from the
+// application's memory to the kernel as views, never copied here. Threads as port.h says; owned by
+// the controller, which closes it by destroying it.
 //
 // An address vector's traffic class and hop limit are honoured; its flow label is the kernel's
 // choice.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,24 +24,34 @@
 
 namespace weft::port {
 
+class AddressShare;
+class UdpInbox;
+
 class UdpPort final : public Port {
  public:
-  /// Takes UDP port 4791 of one of this machine's unicast addresses.
-  static Result<std::unique_ptr<UdpPort>> open(const Gid& address);
+  /// Takes UDP port 4791 of one of this machine's unicast addresses, for itself or together with
+  /// other processes of this user; then `slot`, if given, is the one that it insists on.
+  static Result<std::unique_ptr<UdpPort>> open(const Gid& address,
+                                               Sharing sharing = Sharing::kAlone,
+                                               std::optional<unsigned> slot = {});
   ~UdpPort() override;
 
   Gid address() const override { return address_; }
   Mtu max_mtu() const override { return max_mtu_; }
   /// Frames that the network refuses are lost, not failed; so are those to the other IP family.
   SendOutcome send(std::span<const Outgoing> frames) override;
-  /// Looks at up to `max` datagrams, those that it drops included, so a flood of bad ones does not
+  /// Looks at up to `max` frames, those that it drops included, so a flood of bad ones does not
   /// keep it.
   std::size_t receive(Receiver& receiver, std::size_t max) override;
-  int wait_fd() const override { return receive_socket_.fd(); }
+  int wait_fd() const override { return wait_fd_ ? wait_fd_.get() : receive_socket_.fd(); }
+  std::optional<unsigned> number_slot() const override;
+  /// Frames that came together may be handed up in several calls.
+  Nanoseconds next_deadline() const override {
+    return left_over_.load(std::memory_order_acquire) ? 0 : kNever;
+  }
   network::Flow flow_on_wire(const network::Flow& flow) override;
 
  private:
-  struct ReceiveBatch;
   /// Opened when a flow first needs it; empty if that failed, for ever, so that a flow stays put.
   struct SendSlot {
     std::once_flag once;
@@ -47,10 +59,14 @@ class UdpPort final : public Port {
   };
 
   UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
-          SendSocket send_socket);
+          SendSocket send_socket, std::unique_ptr<AddressShare> share);
+  void hand_up(Receiver& receiver, std::size_t* handed_up);
+  bool belongs_elsewhere(const Incoming& incoming);
+  std::size_t take_parcels(Receiver& receiver, std::size_t max);
 
   const SendSocket& send_socket(const network::Flow& flow);
   SendOutcome send_run(std::span<const Outgoing> frames);
+  SendOutcome send_together(std::span<const Outgoing> frames);
 
   const Gid address_;
   const std::uint32_t interface_;
@@ -58,7 +74,18 @@ class UdpPort final : public Port {
   const Socket receive_socket_;
   const SendSocket first_send_socket_;
   std::array<SendSlot, kSendSockets - 1> more_send_sockets_;
-  std::unique_ptr<ReceiveBatch> batch_;
+  /// The way out takes several frames in one call.
+  std::atomic<bool> segments_{true};
+
+  // The receiving side's.
+  /// As many as a reply and its acknowledgement.
+  static constexpr std::size_t kFewFrames = 2;
+  const std::unique_ptr<UdpInbox> inbox_;
+  const std::unique_ptr<AddressShare> share_;  ///< null: the address is ours alone
+  host::Fd wait_fd_;                           ///< of both sockets, when it is shared
+  unsigned polls_ = 0;
+  bool busy_ = false;  ///< one datagram is likely to be followed by another
+  std::atomic<bool> left_over_{false};
 };
 
 }  // namespace weft::port

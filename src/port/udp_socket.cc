@@ -16,7 +16,7 @@
 namespace weft::port {
 namespace {
 
-constexpr int kHopLimit = 64;
+constexpr int kBufferBytes = 4 << 20;
 
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
 constexpr std::size_t kFirstSourcePort = 0xF000;
@@ -30,6 +30,13 @@ bool set(const Socket& socket, int level, int name, int value) {
   return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
 }
 
+/// As far as the machine permits; with privileges, beyond.
+void enlarge(const Socket& socket, int name, int privileged_name) {
+  if (!set(socket, SOL_SOCKET, privileged_name, kBufferBytes)) {
+    set(socket, SOL_SOCKET, name, kBufferBytes);
+  }
+}
+
 std::string reason(int error_number) { return std::string(": ") + std::strerror(error_number); }
 
 tl::unexpected<Error> socket_error(const Gid& address, const std::string& step, int error_number) {
@@ -38,8 +45,9 @@ tl::unexpected<Error> socket_error(const Gid& address, const std::string& step, 
     case EADDRINUSE:
       return fail(Errc::kBusy,
                   where + step +
-                      ": the UDP port is in use, another process has this address; use another "
-                      "address of this machine (each of 127.0.0.0/8 is one), or end that process");
+                      ": the UDP port is in use: another user's process, or a program that does "
+                      "not share it, has this address; use another address of this machine (each "
+                      "of 127.0.0.0/8 is one), or end that process");
     case EADDRNOTAVAIL:
     case ENODEV:
       return fail(Errc::kNotFound,
@@ -73,10 +81,10 @@ Result<Socket> make_socket(const Gid& address) {
   Socket socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return socket_error(address, "making a socket", errno);
   const bool done = ipv4 ? set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-                               set(socket, IPPROTO_IP, IP_TTL, kHopLimit)
+                               set(socket, IPPROTO_IP, IP_TTL, kUsualHopLimit)
                          : set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
                                set(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
-                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kHopLimit);
+                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kUsualHopLimit);
   if (!done) return socket_error(address, "setting up a socket", errno);
   return socket;
 }
@@ -129,7 +137,11 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address) {
   return std::nullopt;
 }
 
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface) {
+void accept_runs(const Socket& socket) {
+  set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
+}
+
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
   auto socket = make_socket(address);
   if (!socket) return socket;
   // rxe sends checksum 0 also over IPv6, where a socket refuses that unless told otherwise; the
@@ -140,6 +152,10 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface) 
                                             set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
                                             set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
   if (!done) return socket_error(address, "setting up the receiving socket", errno);
+  enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  if (sharing == Sharing::kShared && !set(*socket, SOL_SOCKET, SO_REUSEPORT, 1)) {
+    return socket_error(address, "sharing the UDP port", errno);
+  }
   if (!bind_to(*socket, {address, wire::kRoceUdpPort}, interface)) {
     const int error_number = errno;
     return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),
@@ -156,6 +172,11 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
   if (!drop_everything(*socket)) {
     return socket_error(address, "closing a sending socket for input", errno);
   }
+  enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
+  const bool classed = address.is_ipv4()
+                           ? set(*socket, IPPROTO_IP, IP_TOS, kUsualTrafficClass)
+                           : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
+  if (!classed) return socket_error(address, "setting a traffic class", errno);
   const std::size_t first = kFirstSourcePort + index * kSourcePortsPerSocket;
   for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
     const auto port = static_cast<std::uint16_t>(first + i);
@@ -163,6 +184,10 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
     if (errno != EADDRINUSE) break;
   }
   return socket_error(address, "binding a source port", errno);
+}
+
+bool refuses_segments(int error_number) {
+  return error_number == EIO || error_number == EOPNOTSUPP || error_number == ENOPROTOOPT;
 }
 
 SendError classify_send_error(int error_number) {

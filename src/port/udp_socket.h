@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "host/fd.h"
+#include "network/flow.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -49,14 +50,22 @@ SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interfac
 /// Nothing when the family is neither IPv4 nor IPv6, or the size is not the family's.
 std::optional<Endpoint> to_endpoint(const SocketAddress& address);
 
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface);
+/// kShared: other processes of this user may open it too, see address_share.h.
+enum class Sharing : std::uint8_t { kAlone, kShared };
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing);
+/// From now on the kernel may hand over several frames of a sender at once.
+void accept_runs(const Socket& socket);
+
+/// What a sending socket gives its datagrams unless told otherwise: connected services slow down
+/// when they are marked.
+inline constexpr std::uint8_t kUsualTrafficClass = network::kMarkable, kUsualHopLimit = 64;
 
 struct SendSocket {
   Socket socket;
   std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
 };
 /// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
-inline constexpr std::size_t kSendSockets = 4;
+inline constexpr std::size_t kSendSockets = 16;
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
 
 /// What an error of sendmsg means for the frame.
@@ -66,5 +75,7 @@ enum class SendError : std::uint8_t {
   kLost,     ///< the network did not take it, or told of an earlier loss: repeating is not our job
 };
 SendError classify_send_error(int error_number);
+/// The kernel, or the device on the way out, cannot cut a message into frames.
+bool refuses_segments(int error_number);
 
 }  // namespace weft::port

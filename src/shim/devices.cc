@@ -10,11 +10,11 @@
 
 #include "base/big_endian.h"
 #include "files/path_map.h"
-#include "network/address.h"
 #include "obs/log.h"
 #include "shim/errors.h"
 #include "shim/objects.h"
 #include "shim/real.h"
+#include "verbs/shared_device.h"
 
 namespace weft::shim {
 namespace {
@@ -49,13 +49,6 @@ bool is_command_fd(int fd) {
   const ssize_t n = readlink(path, target, sizeof target);
   return n > 0 && std::string_view(target, static_cast<std::size_t>(n)).find(kCommandFile) !=
                       std::string_view::npos;
-}
-
-Result<verbs::Device> open_weft(const files::ShownDevice& shown) {
-  verbs::DeviceOptions options;
-  options.name = shown.name;
-  options.ports.push_back({.address = network::to_string(shown.address)});
-  return verbs::Device::open(options);
 }
 
 }  // namespace
@@ -133,7 +126,8 @@ int ibv_get_device_index(ibv_device* device) {
 
 ibv_context* ibv_open_device(ibv_device* device) {
   if (!is_ours(device)) WEFT_PASS_ON(ibv_open_device, nullptr, device);
-  auto opened = weft::shim::open_weft(*Device::of(device).weft);
+  auto opened =
+      weft::verbs::open_shared(Device::of(device).weft->name, Device::of(device).weft->address);
   if (!opened) {
     weft::obs::log().error("{}: {}", device->name, opened.error().message);
     return refuse(opened.error());

@@ -8,6 +8,7 @@
 #include "shim/errors.h"
 #include "shim/objects.h"
 #include "shim/query.h"
+#include "shim/queue_pair.h"
 #include "shim/real.h"
 #include "verbs/limits.h"
 
@@ -115,7 +116,7 @@ int query_port(ibv_context* shown, std::uint8_t port, ibv_port_attr* attr, std::
   ibv_port_attr all{};
   all.state = IBV_PORT_ACTIVE;
   all.max_mtu = IBV_MTU_4096;
-  all.active_mtu = IBV_MTU_4096;
+  all.active_mtu = shown_mtu(context.controller().max_mtu(kPort));
   all.gid_tbl_len = kGids;
   all.port_cap_flags = kCmSupport;
   all.max_msg_sz = 1u << 31;

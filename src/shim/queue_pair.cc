@@ -64,12 +64,6 @@ std::optional<Mtu> mtu_of(ibv_mtu mtu) {
   return static_cast<Mtu>(128u << static_cast<unsigned>(mtu));
 }
 
-ibv_mtu mtu_of(Mtu mtu) {
-  unsigned code = IBV_MTU_256;
-  while ((128u << code) < bytes(mtu)) ++code;
-  return static_cast<ibv_mtu>(code);
-}
-
 Result<QueuePairAttributes> attributes_of(Context& context, const ibv_qp_attr& from, int mask) {
   QueuePairAttributes to;
   to.port = from.port_num;
@@ -203,7 +197,7 @@ void fill(Qp& qp, ibv_qp_attr& to) {
   to = {};
   to.qp_state = state_of(qp.qp.state());
   to.cur_qp_state = to.qp_state;
-  to.path_mtu = mtu_of(from.path_mtu);
+  to.path_mtu = shown_mtu(from.path_mtu);
   to.path_mig_state = IBV_MIG_MIGRATED;
   to.qkey = from.qkey.value;
   to.rq_psn = from.receive_psn.value();

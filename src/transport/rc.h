@@ -19,12 +19,11 @@
 
 #include "queue/queue_pair.h"
 #include "transport/frame.h"
+#include "transport/window.h"
 #include "wire/packet.h"
 
 namespace weft::transport {
 
-/// Frames that may be unacknowledged; a read counts the frames of its answer.
-inline constexpr std::uint32_t kWindowFrames = 256;
 /// A long read goes out as several requests of this many answer frames, so that neither the window
 /// nor the 24-bit sequence numbers limit its length.
 inline constexpr std::uint32_t kReadChunkFrames = 64;
@@ -44,6 +43,8 @@ struct RcRequester {
   bool went_back = false;  ///< already retransmitting from `unacked`; cleared by progress
   std::uint16_t reads_outstanding = 0;
   std::uint16_t frames_since_ack_request = 0;
+  std::uint8_t early_repeats = 0;  ///< before the program's time-out; since the last progress
+  bool timing = false;             ///< the round trip of `timed`
 
   Psn next_new;              ///< for the next element that starts
   Psn unacked;               ///< oldest frame without acknowledgement, inside the front element
@@ -54,6 +55,13 @@ struct RcRequester {
   Nanoseconds rnr_until = 0;         ///< end of kRnrWait
   Nanoseconds delay_until = kNever;  ///< end of the delay element that the cursor stands on
   Nanoseconds ack_deadline = kNever;
+  Nanoseconds give_up_at = kNever;  ///< the program's time-out; ack_deadline may come earlier
+  Nanoseconds busy_until = 0;       ///< the port took no more
+
+  /// Frames that may be unacknowledged; a read counts the frames of its answer.
+  Window window;
+  Psn timed;
+  Nanoseconds timed_at = 0;
 };
 
 void start(RcRequester& rq, const queue::QueuePair& qp);
@@ -68,6 +76,11 @@ void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& pack
 /// Time-outs that are due at `now`.
 void on_timer(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now);
 
+/// The port did not take this frame of this element nor those after it, `reads` of which were
+/// requests for data: they are offered again after a pause.
+void on_busy(RcRequester& rq, queue::QueuePair& qp, std::uint32_t element, Psn psn,
+             std::uint32_t reads, Nanoseconds now);
+
 /// The payload of a frame of this element could not be read: the memory has gone.
 void on_fault(RcRequester& rq, queue::QueuePair& qp, std::uint32_t element);
 
@@ -76,6 +89,10 @@ void stop(RcRequester& rq, queue::QueuePair& qp);
 
 /// Everything that went out is acknowledged and nothing is half sent.
 bool drained(const RcRequester& rq);
+
+/// Something is under way that will be acknowledged, and what waits behind it is short: it may
+/// wait for more, to leave together.
+bool may_gather(const RcRequester& rq, queue::QueuePair& qp);
 
 /// When on_timer or next_request next needs to be called although nothing arrives.
 Nanoseconds next_deadline(const RcRequester& rq);
@@ -149,6 +166,11 @@ bool next_answer(RcResponder& rs, queue::QueuePair& qp, OutFrame& frame);
 
 /// The payload of the answer's frame with this number could not be read.
 void on_fault(RcResponder& rs, queue::QueuePair& qp, Psn psn);
+
+/// All that is owed is a plain acknowledgement, which may wait for company.
+bool owes_only_ack(const RcResponder& rs, const queue::QueuePair& qp);
+/// Nothing is owed.
+bool owes_nothing(const RcResponder& rs, const queue::QueuePair& qp);
 
 /// OutFrame::source of the next answer, 0 when it touches no remote memory.
 std::uint32_t next_answer_source(const RcResponder& rs, const queue::QueuePair& qp);

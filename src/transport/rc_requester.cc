@@ -13,6 +13,11 @@ using queue::QueuePair;
 using queue::SendWqe;
 
 constexpr std::uint8_t kRetryForEver = 7;
+/// How long a port that took no more is left alone.
+constexpr Nanoseconds kBusyPause_ns = 50'000;
+/// Requests up to this size wait for others, up to so many.
+constexpr std::uint32_t kGatheredBytes = 1024;
+constexpr std::uint32_t kMostGathered = 32;
 
 std::uint32_t mtu_of(const QueuePair& qp) { return bytes(qp.attributes.path_mtu); }
 
@@ -29,12 +34,18 @@ bool all_acknowledged(const RcRequester& rq) { return rq.unacked == rq.sent; }
 
 void arm_timer(RcRequester& rq, const QueuePair& qp, Nanoseconds now) {
   const Nanoseconds timeout = ack_timeout_ns(qp.attributes.timeout);
-  rq.ack_deadline = timeout == kNever || all_acknowledged(rq) ? kNever : now + timeout;
+  if (timeout == kNever || all_acknowledged(rq)) {
+    rq.ack_deadline = rq.give_up_at = kNever;
+    return;
+  }
+  if (rq.give_up_at == kNever) rq.give_up_at = now + timeout;
+  const Nanoseconds early = rq.window.timeout_ns(rq.early_repeats);
+  rq.ack_deadline = early < timeout ? std::min(now + early, rq.give_up_at) : rq.give_up_at;
 }
 
 /// Fails the front element with `status`; the rest is flushed by the scheduler.
 void fail_front(RcRequester& rq, QueuePair& qp, CompletionStatus status) {
-  rq.ack_deadline = kNever;
+  rq.ack_deadline = rq.give_up_at = kNever;
   if (!qp.sq.empty()) complete_front(qp, status, 0);
   fail_queue_pair(qp);
 }
@@ -58,10 +69,19 @@ void go_back(RcRequester& rq, QueuePair& qp) {
   rq.reads_outstanding = 0;
   rq.delay_until = kNever;  // the delay that the cursor stood on is reached again later
   rq.went_back = true;
+  rq.timing = false;  // an answer might be to either copy
   if (!qp.sq.empty() && qp.sq.front().started && !is_local(qp.sq.front().op)) {
     rq.offset = rq.unacked.distance_from(qp.sq.front().first_psn) * mtu_of(qp);
   }
   qp.count(obs::Counter::kRetransmissions);
+}
+
+/// Frames were lost, there or on the way back; what follows them is on its way again already if
+/// this is not the first one to tell.
+void on_gap(RcRequester& rq, QueuePair& qp) {
+  if (rq.went_back) return;
+  rq.window.on_loss();
+  go_back(rq, qp);
 }
 
 /// Something was acknowledged that was not: the peer is alive, and took the frame for which it may
@@ -69,7 +89,13 @@ void go_back(RcRequester& rq, QueuePair& qp) {
 void made_progress(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   rq.went_back = false;
   rq.phase = RcRequester::Phase::kReady;
+  rq.early_repeats = 0;
+  if (rq.timing && rq.timed.before(rq.unacked)) {
+    rq.timing = false;
+    rq.window.on_round_trip(now - rq.timed_at);
+  }
   reset_retries(rq, qp);
+  rq.give_up_at = kNever;
   arm_timer(rq, qp, now);
   retire_finished(rq, qp);
 }
@@ -78,6 +104,7 @@ void made_progress(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
 /// false means that such an answer was lost. `upto` lies in [unacked, sent].
 bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds now) {
   const std::uint32_t mtu = mtu_of(qp);
+  const Psn before = rq.unacked;
   bool progress = false;
   while (rq.unacked != upto && !qp.sq.empty()) {
     SendWqe& wqe = qp.sq.front();
@@ -103,6 +130,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
         !is_local(qp.sq.front().op)) {
       rq.offset = std::max(rq.offset, rq.unacked.distance_from(qp.sq.front().first_psn) * mtu);
     }
+    rq.window.on_acknowledged(rq.unacked.distance_from(before), rq.sent.distance_from(before));
     made_progress(rq, qp, now);
   }
   return rq.unacked == upto;
@@ -112,6 +140,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
 void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   SendWqe& wqe = qp.sq.front();
   const std::uint32_t mtu = mtu_of(qp);
+  rq.window.on_acknowledged(1, rq.sent.distance_from(rq.unacked));
   ++rq.unacked;
   const std::uint32_t done = rq.unacked.distance_from(wqe.first_psn);
   const bool complete = done == psn_count(wqe, mtu);
@@ -159,7 +188,7 @@ void on_rnr(RcRequester& rq, QueuePair& qp, std::uint8_t timer_code, Nanoseconds
   rq.went_back = false;  // the wait, not this flag, keeps copies out
   rq.phase = RcRequester::Phase::kRnrWait;
   rq.rnr_until = now + rnr_timer_ns(timer_code);
-  rq.ack_deadline = kNever;
+  rq.ack_deadline = rq.give_up_at = kNever;
 }
 
 CompletionStatus status_of(wire::NakCode code) {
@@ -182,21 +211,20 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
   switch (packet.aeth.kind()) {
     case wire::AethKind::kAck:
       // An acknowledgement past a read whose data is missing says that the data was lost.
-      if (!acknowledge_before(rq, qp, psn + 1, now) && !rq.went_back) go_back(rq, qp);
+      if (!acknowledge_before(rq, qp, psn + 1, now)) on_gap(rq, qp);
       return;
     case wire::AethKind::kRnrNak:
       if (acknowledge_before(rq, qp, psn, now)) {
         if (qp.can_send()) on_rnr(rq, qp, packet.aeth.rnr_timer_code(), now);
-      } else if (!rq.went_back) {
-        go_back(rq, qp);
+      } else {
+        on_gap(rq, qp);
       }
       return;
     case wire::AethKind::kNak: {
       const bool reached = acknowledge_before(rq, qp, psn, now);
       if (!qp.can_send()) return;
       if (packet.aeth.nak_code() == wire::NakCode::kPsnSequence || !reached) {
-        if (!rq.went_back) go_back(rq, qp);
-        return;
+        return on_gap(rq, qp);
       }
       return fail_front(rq, qp, status_of(packet.aeth.nak_code()));
     }
@@ -294,10 +322,17 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
     retire_finished(rq, qp);
     return false;
   }
-  const bool window_full = (psn + 1).distance_from(rq.unacked) >= kWindowFrames;
-  if (last || window_full || ++rq.frames_since_ack_request >= kAckEveryFrames) {
+  const std::uint32_t window = rq.window.frames();
+  const bool window_full = (psn + 1).distance_from(rq.unacked) >= window;
+  const std::uint32_t each = std::min(kAckEveryFrames, window / 4);
+  if (last || window_full || ++rq.frames_since_ack_request >= each) {
     frame.headers.bth.ack_request = true;
     rq.frames_since_ack_request = 0;
+    if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
+      rq.timing = true;
+      rq.timed = psn;
+      rq.timed_at = now;
+    }
   }
   advance_cursor(rq, qp, wqe, frame.payload_bytes(), psn + 1, now);
   return true;
@@ -309,10 +344,13 @@ void start(RcRequester& rq, const QueuePair& qp) {
   rq = {};
   rq.next_new = rq.unacked = rq.sent = qp.attributes.send_psn;
   rq.cursor = qp.sq.head();
+  rq.window.start(mtu_of(qp));
   reset_retries(rq, qp);
 }
 
 bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+  if (now < rq.busy_until) return false;
+  rq.busy_until = 0;
   while (qp.can_send() && rq.cursor != qp.sq.tail()) {
     if (rq.phase != RcRequester::Phase::kReady) {
       if (now < rq.rnr_until) return false;
@@ -335,7 +373,8 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     const std::uint32_t mtu = mtu_of(qp);
     const Psn psn = (wqe.started ? wqe.first_psn : rq.next_new) + rq.offset / mtu;
     const std::uint32_t frames = is_read(wqe.op) ? frames_of(read_bytes(rq, wqe, mtu), mtu) : 1;
-    if ((psn + frames).distance_from(rq.unacked) > kWindowFrames) return false;
+    const std::uint32_t window = std::max(rq.window.frames(), frames);
+    if ((psn + frames).distance_from(rq.unacked) > window) return false;
     if (is_answered(wqe.op) && rq.reads_outstanding >= qp.attributes.max_rd_atomic) return false;
     if (!wqe.started) {
       wqe.started = true;
@@ -360,10 +399,7 @@ void on_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nan
     return on_acknowledge(rq, qp, packet, now);
   }
   // Data from the peer acknowledges everything before it.
-  if (!acknowledge_before(rq, qp, psn, now)) {
-    if (!rq.went_back) go_back(rq, qp);
-    return;
-  }
+  if (!acknowledge_before(rq, qp, psn, now)) return on_gap(rq, qp);
   if (!qp.can_send() || qp.sq.empty()) return;
   if (packet.info().operation == wire::Operation::kReadResponse) {
     on_read_response(rq, qp, packet, now);
@@ -374,12 +410,48 @@ void on_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nan
 
 void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   if (!qp.can_send() || now < rq.ack_deadline) return;
-  qp.count(obs::Counter::kTimeouts);
   rq.ack_deadline = kNever;
   if (all_acknowledged(rq)) return;
+  if (now < rq.give_up_at) {
+    // The last frames, or the word that some were lost, may be lost: ask well before the program's
+    // time-out, which alone decides when to give up.
+    ++rq.early_repeats;
+    rq.window.on_timeout();
+    go_back(rq, qp);
+    arm_timer(rq, qp, now);
+    return;
+  }
+  rq.give_up_at = kNever;
+  qp.count(obs::Counter::kTimeouts);
   if (rq.retries_left == 0) return fail_front(rq, qp, CompletionStatus::kRetryExceeded);
   --rq.retries_left;
+  rq.window.on_timeout();
   go_back(rq, qp);
+}
+
+void on_busy(RcRequester& rq, QueuePair& qp, std::uint32_t element, Psn psn, std::uint32_t reads,
+             Nanoseconds now) {
+  if (!qp.can_send() || element - qp.sq.head() >= qp.sq.tail() - qp.sq.head()) return;
+  // Something may have sent it back further meanwhile.
+  if (rq.cursor - qp.sq.head() < element - qp.sq.head()) return;
+  const SendWqe& wqe = qp.sq.at(element);
+  if (!wqe.started || wqe.finished || psn.before(rq.unacked)) return;
+  const std::uint32_t offset = psn.distance_from(wqe.first_psn) * mtu_of(qp);
+  if (rq.cursor == element && rq.offset < offset) return;
+  rq.cursor = element;
+  rq.offset = offset;
+  rq.reads_outstanding -=
+      static_cast<std::uint16_t>(std::min<std::uint32_t>(rq.reads_outstanding, reads));
+  rq.timing = false;
+  rq.busy_until = now + kBusyPause_ns;
+}
+
+bool may_gather(const RcRequester& rq, QueuePair& qp) {
+  if (all_acknowledged(rq) || rq.offset != 0 || rq.phase != RcRequester::Phase::kReady)
+    return false;
+  const std::uint32_t waiting = qp.sq.tail() - rq.cursor;
+  return waiting > 0 && waiting < kMostGathered &&
+         qp.sq.at(qp.sq.tail() - 1).length <= kGatheredBytes;
 }
 
 void on_fault(RcRequester& rq, QueuePair& qp, std::uint32_t element) {
@@ -397,7 +469,8 @@ void stop(RcRequester& rq, QueuePair& qp) {
   rq.offset = 0;
   rq.unacked = rq.sent;
   rq.phase = RcRequester::Phase::kReady;
-  rq.ack_deadline = rq.delay_until = kNever;
+  rq.ack_deadline = rq.give_up_at = rq.delay_until = kNever;
+  rq.busy_until = 0;
 }
 
 bool drained(const RcRequester& rq) {
@@ -406,7 +479,8 @@ bool drained(const RcRequester& rq) {
 
 Nanoseconds next_deadline(const RcRequester& rq) {
   const Nanoseconds rnr = rq.phase == RcRequester::Phase::kRnrWait ? rq.rnr_until : kNever;
-  return std::min({rq.ack_deadline, rnr, rq.delay_until});
+  const Nanoseconds busy = rq.busy_until != 0 ? rq.busy_until : kNever;
+  return std::min({rq.ack_deadline, rnr, rq.delay_until, busy});
 }
 
 }  // namespace weft::transport

@@ -475,6 +475,14 @@ bool next_answer(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
   return true;
 }
 
+bool owes_only_ack(const RcResponder& rs, const QueuePair& qp) {
+  return rs.reply == Reply::kAck && !owes_answers(rs, qp);
+}
+
+bool owes_nothing(const RcResponder& rs, const QueuePair& qp) {
+  return rs.reply == Reply::kNone && !owes_answers(rs, qp);
+}
+
 std::uint32_t next_answer_source(const RcResponder& rs, const QueuePair& qp) {
   for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
     const RcAnswer& answer = answer_at(rs, qp, i);

@@ -7,13 +7,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 
 #include "base/random.h"
+#include "cm/network_messages.h"
 #include "obs/log.h"
 #include "ucma/clock.h"
 #include "ucma/file.h"
+#include "ucma/local_addresses.h"
 
 namespace weft::ucma {
 namespace {
@@ -37,6 +40,10 @@ Agent* Agent::mine() {
   static const bool registered = [] {
     // The parent's is left alone: its descriptors are closed here, and it is nobody's any more.
     host::call_in_child([] { current.store(nullptr, std::memory_order_release); });
+    std::atexit([] {
+      Agent* const left = current.load(std::memory_order_acquire);
+      if (left != nullptr) left->farewell();
+    });
     return true;
   }();
   static_cast<void>(registered);
@@ -190,10 +197,10 @@ void Agent::destroy(Identifier& id) {
 void Agent::forget_comm_ids(const Identifier& id) {
   if (id.connection) {
     by_comm_id_.erase(id.connection->local());
-    by_question_.erase({id.link, id.connection->remote()});
+    if (!id.active) by_question_.erase(asker_of(id, id.connection->remote()));
   }
   if (id.query) by_comm_id_.erase(id.query->local());
-  if (id.answer) by_question_.erase({id.link, id.answer->question()});
+  if (id.answer) by_question_.erase(asker_of(id, id.answer->question()));
 }
 
 void Agent::migrate(Identifier& id, File& to) {
@@ -207,11 +214,29 @@ void Agent::migrate(Identifier& id, File& to) {
   id.file = &to;
 }
 
+bool Agent::claim_block() {
+  if (block_.value != 0) return true;
+  const auto claimed = exchange_.claim_block(base::system_random());
+  if (claimed) {
+    block_ = *claimed;
+  } else {
+    obs::log().warn("{}", claimed.error().message);
+  }
+  return claimed.has_value();
+}
+
+Psn Agent::random_psn() { return Psn(base::system_random().draw<std::uint32_t>()); }
+
 cm::CommId Agent::new_comm_id() {
+  // There are more numbers than identifiers, so one is free; links tell apart whose it is.
+  cm::CommId number;
   do {
-    ++last_comm_id_.value;
-  } while (last_comm_id_.value == 0 || by_comm_id_.contains(last_comm_id_));
-  return last_comm_id_;
+    number = last_comm_id_ = cm::CommId(last_comm_id_.value + 1);
+    if (block_.value != 0) {
+      number = cm::CommId(std::uint32_t{block_.value} << 16 | (number.value & 0xFFFF));
+    }
+  } while (number.value == 0 || by_comm_id_.contains(number));
+  return number;
 }
 
 void Agent::post(Identifier& id, const QueuedEvent& event) {
@@ -248,14 +273,27 @@ bool Agent::transmit(Identifier& id, const cm::Message& message) {
   if (opens) id.first_message = message;
   if (id.link.value == 0) {
     if (!opens) return true;
+    if (id.off_host) {
+      id.link = kNetworkLink;
+      send(id.link, {id.local_gid, id.remote_gid, message});
+      return true;
+    }
     const auto route =
         exchange_.reach(id.space, id.destination.port, id.destination.address, false);
     if (!route) return route.error().code != Errc::kNotFound;
     id.link = route->link;
     id.link_fresh = route->fresh;
   }
-  exchange_.send(id.link, {id.local_gid, id.remote_gid, message});
+  send(id.link, {id.local_gid, id.remote_gid, message});
   return true;
+}
+
+void Agent::send(cm::LinkId link, const cm::Packet& packet) {
+  if (link != kNetworkLink) return exchange_.send(link, packet);
+  const auto* shown = device_with(packet.source);
+  const auto* device = shown != nullptr ? network_device(*shown) : nullptr;
+  // What is lost is sent again: it is the network.
+  if (device != nullptr) cm::send_to_network(*device->controller(), packet);
 }
 
 /// As if somebody had said so.

@@ -1,7 +1,7 @@
-// The connection manager of this process: all identifiers, the exchange with other processes, and
-// the one thread that waits for messages and times, which runs while a file of the device is open.
-// Made at the first open, lives for ever; a child after fork gets another one. Whoever calls holds
-// the lock (Guard), except where said.
+// The connection manager of this process: all identifiers, the exchange with other processes and
+// other hosts, and the one thread that waits for messages and times, which runs while a file of the
+// device is open. Made at the first open, lives for ever; a child after fork gets another one.
+// Whoever calls holds the lock (Guard), except where said.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,12 @@
 #include "ucma/events.h"
 #include "ucma/identifier.h"
 #include "weft/result.h"
+#include "weft/verbs.h"
 
 namespace weft::ucma {
+
+/// In place of a link: the peer is on another host. Nobody is told when it dies.
+inline constexpr cm::LinkId kNetworkLink{~std::uint32_t{0}};
 
 class Agent {
  public:
@@ -36,6 +40,11 @@ class Agent {
     std::lock_guard<base::Lock> guard_;
   };
 
+  /// Opens the shown devices that reach other hosts, once. Without the lock: it may wait.
+  void join_network();
+  /// Null: the device reaches this host alone.
+  const verbs::Device* network_device(const files::ShownDevice& device) const;
+
   /// 0, or why the thread cannot be started.
   int add(File& file);
   /// With everything of it.
@@ -50,6 +59,8 @@ class Agent {
 
   // Below: 0 or an errno value.
 
+  /// The identifier's traffic goes through this device.
+  void use(Identifier& id, const files::ShownDevice& device) const;
   /// Takes the port; 0 picks one.
   int bind(Identifier& id, const Endpoint& where);
   /// Without taking the port from others: for a source that nobody connects to.
@@ -87,6 +98,16 @@ class Agent {
   Identifier* find_listener(cm::ServiceId service, const Gid& address);
   bool is_about_to_listen(cm::ServiceId service, const Gid& address) const;
 
+  /// Whose question it was: on a link the peer's numbers are the link's, on the network each host
+  /// has its own.
+  struct Asker {
+    cm::LinkId link;
+    Gid host;
+    cm::CommId number;
+    friend auto operator<=>(const Asker&, const Asker&) = default;
+  };
+  static Asker asker_of(const Identifier& id, cm::CommId number);
+
   // What arrives (agent_arrivals.cc).
   void on_packet(cm::LinkId link, const cm::Packet& packet);
   void on_link_gone(cm::LinkId link);
@@ -95,13 +116,17 @@ class Agent {
   void start(Identifier& child, const cm::Packet& packet, const cm::Request& request);
   void start(Identifier& child, const cm::Packet& packet, const cm::ServiceRequest& request);
   void on_answer(cm::LinkId link, const cm::Packet& packet);
-  Identifier* addressee(cm::LinkId link, const cm::Message& message);
+  Identifier* addressee(cm::LinkId link, const cm::Packet& packet);
   void on_stray(cm::LinkId link, const cm::Packet& packet);
   void refuse(cm::LinkId link, const cm::Packet& packet, const cm::Request& request,
               cm::RejectReason reason);
   void refuse(cm::LinkId link, const cm::Packet& packet, const cm::ServiceRequest& request,
               cm::RejectReason reason);
   bool retry_elsewhere(Identifier& id, const cm::Message& message);
+
+  /// The program ends without closing anything: peers on other hosts are told, since nothing else
+  /// tells them.
+  void farewell();
 
   // The thread and the way out (agent.cc).
   static void run(Agent& agent);
@@ -111,8 +136,12 @@ class Agent {
   void arm(Nanoseconds deadline);
   void apply(Identifier& id, cm::Outcome& out);
   bool transmit(Identifier& id, const cm::Message& message);
+  void send(cm::LinkId link, const cm::Packet& packet);
   void begin(Identifier& id, cm::Outcome& out);
   void nobody_there(Identifier& id, cm::Outcome& out);
+  /// Peers on other hosts need it. False: none is left.
+  bool claim_block();
+  static Psn random_psn();
   cm::CommId new_comm_id();
   void forget_comm_ids(const Identifier& id);
 
@@ -122,11 +151,13 @@ class Agent {
   std::set<File*> files_;
   std::map<Handle, std::unique_ptr<Identifier>> ids_;
   std::map<cm::CommId, Identifier*> by_comm_id_;  // of this end
-  // Requests that arrived, by link and the peer's number: the same one may come again.
-  std::map<std::pair<cm::LinkId, cm::CommId>, Identifier*> by_question_;
+  // Requests that arrived: the same one may come again.
+  std::map<Asker, Identifier*> by_question_;
   std::multimap<cm::ServiceId, Identifier*> listeners_;
   std::uint32_t last_handle_ = 0, last_group_ = 0;
   cm::CommId last_comm_id_;
+  cm::CommIdBlock block_;  // 0: not claimed yet
+  std::map<const files::ShownDevice*, verbs::Device> network_;
   Nanoseconds next_deadline_ = kNever;
 };
 

@@ -1,12 +1,14 @@
 #include <variant>
 
+#include "cm/stray.h"
 #include "ucma/agent.h"
 #include "ucma/clock.h"
 #include "ucma/file.h"
 #include "ucma/local_addresses.h"
 
-// What arrives from other processes. Nothing in a message is believed beyond what the link says:
-// who sent it is the process at the other end.
+// What arrives from other processes and other hosts. Nothing in a message is believed beyond what
+// the link says, that who sent it is the process at the other end, or what the network says, that
+// it came from that address.
 namespace weft::ucma {
 namespace {
 
@@ -43,7 +45,13 @@ const files::ShownDevice* device_of(const Identifier& listener, const cm::Packet
 
 }  // namespace
 
+Agent::Asker Agent::asker_of(const Identifier& id, cm::CommId number) {
+  return {id.link, id.link == kNetworkLink ? id.remote_gid : Gid{}, number};
+}
+
 void Agent::on_packet(cm::LinkId link, const cm::Packet& packet) {
+  // Whoever handed it over has done its part: answers go to the host that it came from.
+  if (packet.from_network) link = kNetworkLink;
   if (const auto* request = std::get_if<cm::Request>(&packet.message.body)) {
     on_question(link, packet, *request);
   } else if (const auto* service = std::get_if<cm::ServiceRequest>(&packet.message.body)) {
@@ -55,8 +63,8 @@ void Agent::on_packet(cm::LinkId link, const cm::Packet& packet) {
 
 template <class Question>
 void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Question& question) {
-  if (const auto known = by_question_.find({link, number_of(question)});
-      known != by_question_.end()) {
+  const Asker asked{link, packet.from_network ? packet.source : Gid{}, number_of(question)};
+  if (const auto known = by_question_.find(asked); known != by_question_.end()) {
     cm::Outcome out;
     Identifier& id = *known->second;
     if (id.connection) id.connection->on_message(packet.message, now(), out);
@@ -76,19 +84,19 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
     return refuse(link, packet, question, cm::RejectReason::kConsumer);
   }
   // No answer at all: the peer asks again, and then there may be room.
-  if (listener->backlog_left == 0) return;
+  if (listener->backlog_left == 0 || (packet.from_network && !claim_block())) return;
   Identifier* const child = create(*listener->file, listener->space, type_of(question), UserTag());
   if (child == nullptr) return;
   child->state = Identifier::State::kConnecting;
   child->source = endpoint_of(*header, header->destination, listener->source.port);
   child->destination = endpoint_of(*header, header->source, header->source_port);
-  child->device = device_of(*listener, packet, *header);
-  child->local_gid = child->device->address;
+  use(*child, *device_of(*listener, packet, *header));
   child->remote_gid = packet.source;
+  child->off_host = packet.from_network;
   child->traffic_class = listener->traffic_class;
   child->ack_timeout = listener->ack_timeout;
   child->link = link;
-  by_question_[{link, number_of(question)}] = child;
+  by_question_[asked] = child;
   --listener->backlog_left;
   start(*child, packet, question);
   const auto data = std::span(question.private_data).subspan(cm::kIpHeaderBytes);
@@ -96,8 +104,9 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
 }
 
 void Agent::start(Identifier& child, const cm::Packet& packet, const cm::Request&) {
-  child.connection.emplace(new_comm_id(), cm::Timing());
-  by_comm_id_[child.connection->local()] = &child;
+  const cm::CommId number = new_comm_id();
+  child.connection.emplace(number, random_psn(), cm::Timing());
+  by_comm_id_[number] = &child;
   cm::Outcome out;
   child.connection->on_message(packet.message, now(), out);
   apply(child, out);
@@ -112,7 +121,7 @@ void Agent::refuse(cm::LinkId link, const cm::Packet& packet, const cm::Request&
   cm::Reject reject;
   reject.remote = request.local;
   reject.reason = reason;
-  exchange_.send(link, {packet.destination, packet.source, {packet.message.transaction, reject}});
+  send(link, {packet.destination, packet.source, {packet.message.transaction, reject}});
 }
 
 void Agent::refuse(cm::LinkId link, const cm::Packet& packet, const cm::ServiceRequest& request,
@@ -122,10 +131,10 @@ void Agent::refuse(cm::LinkId link, const cm::Packet& packet, const cm::ServiceR
   reply.service = request.service;
   reply.status = reason == cm::RejectReason::kInvalidServiceId ? cm::ServiceStatus::kUnsupported
                                                                : cm::ServiceStatus::kReject;
-  exchange_.send(link, {packet.destination, packet.source, {packet.message.transaction, reply}});
+  send(link, {packet.destination, packet.source, {packet.message.transaction, reply}});
 }
 
-Identifier* Agent::addressee(cm::LinkId link, const cm::Message& message) {
+Identifier* Agent::addressee(cm::LinkId link, const cm::Packet& packet) {
   cm::CommId local, remote;
   std::visit(
       [&](const auto& body) {
@@ -136,18 +145,20 @@ Identifier* Agent::addressee(cm::LinkId link, const cm::Message& message) {
           if constexpr (requires { body.request; }) local = body.request;
         }
       },
-      message.body);
+      packet.message.body);
+  const Gid host = link == kNetworkLink ? packet.source : Gid{};
   if (local.value == 0) {  // The peer gives up before it learnt our number.
-    const auto found = by_question_.find({link, remote});
+    const auto found = by_question_.find({link, host, remote});
     return found == by_question_.end() ? nullptr : found->second;
   }
   const auto found = by_comm_id_.find(local);
   if (found == by_comm_id_.end() || found->second->link != link) return nullptr;
+  if (link == kNetworkLink && found->second->remote_gid != host) return nullptr;
   return found->second;
 }
 
 void Agent::on_answer(cm::LinkId link, const cm::Packet& packet) {
-  Identifier* const id = addressee(link, packet.message);
+  Identifier* const id = addressee(link, packet);
   if (id == nullptr) return on_stray(link, packet);
   if (id->active && retry_elsewhere(*id, packet.message)) return;
   const bool accepts = std::holds_alternative<cm::Reply>(packet.message.body) ||
@@ -160,20 +171,10 @@ void Agent::on_answer(cm::LinkId link, const cm::Packet& packet) {
   apply(*id, out);
 }
 
-/// For nobody here: what the peer needs to hear so that it stops waiting.
+/// For nobody here.
 void Agent::on_stray(cm::LinkId link, const cm::Packet& packet) {
-  const auto answer = [&](auto body) {
-    exchange_.send(link, {packet.destination, packet.source, {packet.message.transaction, body}});
-  };
-  if (const auto* request = std::get_if<cm::DisconnectRequest>(&packet.message.body)) {
-    answer(cm::DisconnectReply{request->remote, request->local, {}});
-  } else if (const auto* reply = std::get_if<cm::Reply>(&packet.message.body)) {
-    cm::Reject reject;
-    reject.local = reply->remote;
-    reject.remote = reply->local;
-    reject.about = cm::About::kReply;
-    reject.reason = cm::RejectReason::kInvalidCommId;
-    answer(reject);
+  if (const auto answer = cm::answer_to_stray(packet.message)) {
+    send(link, {packet.destination, packet.source, *answer});
   }
 }
 
@@ -184,13 +185,13 @@ bool Agent::retry_elsewhere(Identifier& id, const cm::Message& message) {
   const bool nobody =
       (reject != nullptr && reject->reason == cm::RejectReason::kInvalidServiceId) ||
       (reply != nullptr && reply->status == cm::ServiceStatus::kUnsupported);
-  if (!nobody || id.link_fresh || !id.first_message) return false;
+  if (!nobody || id.link_fresh || id.off_host || !id.first_message) return false;
   const auto route = exchange_.reach(id.space, id.destination.port, id.destination.address, true);
   if (!route) return false;
   exchange_.release(id.link);
   id.link = route->link;
   id.link_fresh = true;
-  exchange_.send(id.link, {id.local_gid, id.remote_gid, *id.first_message});
+  send(id.link, {id.local_gid, id.remote_gid, *id.first_message});
   return true;
 }
 
@@ -198,8 +199,8 @@ void Agent::on_link_gone(cm::LinkId link) {
   for (const auto& [handle, id] : ids_) {
     if (id->link != link) continue;
     if (!id->active) {
-      if (id->connection) by_question_.erase({link, id->connection->remote()});
-      if (id->answer) by_question_.erase({link, id->answer->question()});
+      if (id->connection) by_question_.erase(asker_of(*id, id->connection->remote()));
+      if (id->answer) by_question_.erase(asker_of(*id, id->answer->question()));
     }
     id->link = {};
     cm::Outcome out;

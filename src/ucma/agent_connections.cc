@@ -41,8 +41,10 @@ int Agent::connect(Identifier& id, cm::Request terms, std::span<const std::byte>
   terms.primary.remote_gid = id.remote_gid;
   terms.primary.traffic_class = id.traffic_class;
   terms.ca_guid = id.device->guid;
-  id.connection.emplace(new_comm_id(), cm::Timing());
-  by_comm_id_[id.connection->local()] = &id;
+  if (id.off_host && !claim_block()) return EMFILE;
+  const cm::CommId number = new_comm_id();
+  id.connection.emplace(number, random_psn(), cm::Timing());
+  by_comm_id_[number] = &id;
   cm::Outcome out;
   id.connection->request(std::move(terms), now(), out);
   begin(id, out);
@@ -55,8 +57,10 @@ int Agent::ask(Identifier& id, std::span<const std::byte> private_data) {
   if (!set_private_data(question, id, private_data)) return EINVAL;
   question.pkey = kDefaultPKey;
   question.service = cm::service_id(id.space, id.destination.port);
-  id.query.emplace(new_comm_id(), cm::Timing());
-  by_comm_id_[id.query->local()] = &id;
+  if (id.off_host && !claim_block()) return EMFILE;
+  const cm::CommId number = new_comm_id();
+  id.query.emplace(number, cm::Timing());
+  by_comm_id_[number] = &id;
   cm::Outcome out;
   id.query->ask(std::move(question), now(), out);
   begin(id, out);

@@ -72,10 +72,7 @@ int Agent::bind(Identifier& id, const Endpoint& where) {
       return error;
     }
   }
-  if (!where.any()) {
-    id.device = &device_for(where.address);
-    id.local_gid = id.device->address;
-  }
+  if (!where.any()) use(id, device_for(where.address));
   id.state = Identifier::State::kBound;
   return 0;
 }

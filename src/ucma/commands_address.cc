@@ -50,6 +50,26 @@ int bind_source(const Call& call, Identifier& id, const std::optional<Endpoint>&
   return 0;
 }
 
+/// Through the device that has the source address, or else the one that the route goes through.
+int resolve_other_host(const Call& call, Identifier& id) {
+  const Gid& destination = id.destination.address;
+  const files::ShownDevice* const device =
+      id.source.any() ? device_towards(destination) : device_with(id.source.address);
+  const bool reaches = device != nullptr && call.agent.network_device(*device) != nullptr &&
+                       device->address.is_ipv4() == destination.is_ipv4();
+  if (!reaches) {
+    call.agent.post(id, EventCode::kAddressError, -EHOSTUNREACH);
+    return 0;
+  }
+  call.agent.use(id, *device);
+  if (id.source.any()) id.source.address = device->address;
+  id.remote_gid = destination;
+  id.off_host = true;
+  id.state = Identifier::State::kAddressResolved;
+  call.agent.post(id, EventCode::kAddressResolved, 0);
+  return 0;
+}
+
 int resolve(const Call& call, Identifier& id, const std::optional<Endpoint>& source,
             Endpoint destination) {
   const sa_family_t family = source                  ? source->family
@@ -63,14 +83,12 @@ int resolve(const Call& call, Identifier& id, const std::optional<Endpoint>& sou
   }
   id.destination = destination;
   if (!destination.multicast() && !local.reaches(destination.address)) {
-    call.agent.post(id, EventCode::kAddressError, -EHOSTUNREACH);
-    return 0;
+    return resolve_other_host(call, id);
   }
-  id.device = &device_for(id.source.any() ? destination.address : id.source.address);
+  call.agent.use(id, device_for(id.source.any() ? destination.address : id.source.address));
   if (id.source.any()) {
     id.source.address = source_for(destination, *id.device, local);
   }
-  id.local_gid = id.device->address;
   // A loopback address that none of our devices has may be a device of the peer's; it will tell.
   const bool elsewhere = destination.multicast() || !local.has(destination.address);
   id.remote_gid = elsewhere ? destination.address : device_for(destination.address).address;

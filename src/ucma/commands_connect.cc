@@ -2,14 +2,12 @@
 #include <cerrno>
 #include <span>
 
-#include "base/random.h"
 #include "ucma/commands.h"
 
 // Connections: asking, answering, ending.
 namespace weft::ucma {
 namespace {
 
-constexpr std::uint8_t kMtu4096 = 5;
 constexpr std::uint8_t kResponseTimeout = 20;  // 4.096 us << 20: 4 s
 constexpr std::uint8_t kCmRetries = 15;
 constexpr std::uint8_t kMostRetries = 7;
@@ -18,8 +16,6 @@ template <class Parameters>
 std::span<const std::byte> private_data_of(const Parameters& parameters) {
   return std::as_bytes(std::span(parameters.private_data)).first(parameters.private_data_len);
 }
-
-Psn random_psn() { return Psn(base::system_random().draw<std::uint32_t>()); }
 
 cm::Transport transport_of(QpType type) {
   switch (type) {
@@ -37,7 +33,6 @@ cm::Request request_of(const Identifier& id, const rdma_ucm_conn_param& from,
                        const rdma_ucm_ece& vendor) {
   cm::Request to;
   to.qpn = Qpn(from.qp_num & kMask24);
-  to.starting_psn = random_psn();
   to.responder_resources = from.responder_resources;
   to.initiator_depth = from.initiator_depth;
   to.remote_response_timeout = to.local_response_timeout = kResponseTimeout;
@@ -46,7 +41,7 @@ cm::Request request_of(const Identifier& id, const rdma_ucm_conn_param& from,
   to.retry_count = std::min(from.retry_count, kMostRetries);
   to.rnr_retry_count = std::min(from.rnr_retry_count, kMostRetries);
   to.pkey = kDefaultPKey;
-  to.mtu_code = kMtu4096;
+  to.mtu_code = id.mtu_code;
   to.max_cm_retries = kCmRetries;
   to.srq = from.srq != 0;
   to.primary.hop_limit = kHopLimit;
@@ -63,7 +58,6 @@ int accept_connection(const Call& call, Identifier& id, const rdma_ucm_accept& c
   if (data.size() > to.private_data.size()) return EINVAL;
   std::copy(data.begin(), data.end(), to.private_data.begin());
   to.qpn = Qpn(from.qp_num & kMask24);
-  to.starting_psn = random_psn();
   to.responder_resources = from.responder_resources;
   to.initiator_depth = from.initiator_depth;
   to.flow_control = from.flow_control != 0;

@@ -32,7 +32,7 @@ void set_path(ib_user_path_rec& path, const Identifier& id) {
   path.pkey = htons(kDefaultPKey.value);
   if (!has_path(id)) return;
   path.reversible = 1;
-  path.mtu = IBV_MTU_4096;
+  path.mtu = id.mtu_code;
   path.hop_limit = kHopLimit;
   path.traffic_class = id.traffic_class;
   path.numb_path = 1;
@@ -62,7 +62,7 @@ void emit_path(const Identifier& id, std::span<std::byte, 64> to) {
   to[48] = std::byte{id.traffic_class};
   to[49] = std::byte{0x81};  // reversible, one path
   base::store_be(&to[50], kDefaultPKey.value);
-  to[54] = static_cast<std::byte>(kExactly << 6 | IBV_MTU_4096);
+  to[54] = static_cast<std::byte>(kExactly << 6 | id.mtu_code);
   to[55] = static_cast<std::byte>(kExactly << 6 | kRate);
   to[56] = static_cast<std::byte>(kExactly << 6 | id.ack_timeout.value_or(kAckTimeout));
 }
@@ -122,12 +122,12 @@ void set_init(ib_uverbs_qp_attr& to, const Identifier& id) {
 
 void set_ready_to_receive(ib_uverbs_qp_attr& to, const Identifier& id) {
   const cm::Connection::Terms& terms = id.connection->terms();
-  const bool known_mtu = terms.mtu_code >= IBV_MTU_256 && terms.mtu_code <= IBV_MTU_4096;
+  const bool known_mtu = terms.mtu_code >= IBV_MTU_256 && terms.mtu_code <= id.mtu_code;
   to.qp_attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   to.ah_attr = address_vector(id, id.remote_gid);
-  to.path_mtu = known_mtu ? terms.mtu_code : std::uint32_t{IBV_MTU_4096};
+  to.path_mtu = known_mtu ? terms.mtu_code : id.mtu_code;
   to.dest_qp_num = terms.remote_qpn.value;
-  to.rq_psn = terms.remote_psn.value();
+  to.rq_psn = terms.receive_psn.value();
   if (id.qp_type == QpType::kReliable || id.qp_type == QpType::kExtendedReceive) {
     to.qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     to.max_dest_rd_atomic = terms.responder_resources;
@@ -138,7 +138,7 @@ void set_ready_to_receive(ib_uverbs_qp_attr& to, const Identifier& id) {
 void set_ready_to_send(ib_uverbs_qp_attr& to, const Identifier& id) {
   const cm::Connection::Terms& terms = id.connection->terms();
   to.qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  to.sq_psn = terms.local_psn.value();
+  to.sq_psn = terms.send_psn.value();
   if (id.qp_type == QpType::kReliable || id.qp_type == QpType::kExtendedSend) {
     to.qp_attr_mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     to.retry_cnt = terms.retry_count;

@@ -52,6 +52,7 @@ std::unique_ptr<files::CharFile> File::open(int flags) {
   }();
   if (!count) return nullptr;
   std::unique_ptr<File> file(new File(*agent, std::move(count)));
+  agent->join_network();
   const Agent::Guard guard(*agent);
   if (const int error = agent->add(*file); error != 0) {
     errno = error;

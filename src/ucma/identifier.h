@@ -64,6 +64,8 @@ struct Identifier {
   Endpoint source, destination;
   const files::ShownDevice* device = nullptr;  ///< null: bound to all addresses
   Gid local_gid, remote_gid;
+  std::uint8_t mtu_code = 0;  ///< of the device: 1: 256 bytes to 5: 4096
+  bool off_host = false;      ///< the peer is on another host
   cm::BindingId binding;
   Nanoseconds bound_at_ns = 0;
 

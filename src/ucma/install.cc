@@ -1,11 +1,15 @@
 #include "ucma/install.h"
 
+#include "cm/network_messages.h"
 #include "files/char_device.h"
 #include "files/char_numbers.h"
 #include "ucma/file.h"
 
 namespace weft::ucma {
 
-void install() { files::emulate(files::kRdmaCmPath, files::rdma_cm_number(), File::open); }
+void install() {
+  files::emulate(files::kRdmaCmPath, files::rdma_cm_number(), File::open);
+  cm::receive_from_network();
+}
 
 }  // namespace weft::ucma

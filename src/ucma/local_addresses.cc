@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "host/fd.h"
+#include "host/fork.h"
 #include "ucma/endpoint.h"
 
 namespace weft::ucma {
@@ -47,6 +49,26 @@ const files::ShownDevice* device_with(const Gid& address) {
     if (device.address == address) return &device;
   }
   return nullptr;
+}
+
+/// The kernel looks the route up when a socket is connected; nothing is sent.
+const files::ShownDevice* device_towards(const Gid& address) {
+  Endpoint towards;
+  towards.family = address.is_ipv4() ? AF_INET : AF_INET6;
+  towards.address = address;
+  towards.port = cm::Port(1);
+  sockaddr_storage name{};
+  const auto size = static_cast<socklen_t>(emit_endpoint(towards, name));
+  const host::Fd socket = [&] {
+    const host::ForkHold hold;
+    return host::Fd(::socket(towards.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  }();
+  auto* const generic = reinterpret_cast<sockaddr*>(&name);
+  if (!socket || connect(socket.get(), generic, size) != 0) return nullptr;
+  socklen_t most = sizeof name;
+  if (getsockname(socket.get(), generic, &most) != 0) return nullptr;
+  const auto source = parse_endpoint(name);
+  return source ? device_with(source->address) : nullptr;
 }
 
 const files::ShownDevice& device_for(const Gid& address) {

@@ -27,6 +27,8 @@ class LocalAddresses {
 /// The device with this address; null if none has it.
 const files::ShownDevice* device_with(const Gid& address);
 /// The same, or the first device.
+/// The shown device through which the kernel would reach an address of another host; null: none.
+const files::ShownDevice* device_towards(const Gid& address);
 const files::ShownDevice& device_for(const Gid& address);
 
 }  // namespace weft::ucma

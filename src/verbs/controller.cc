@@ -122,6 +122,14 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   shared_.scheduler = &engine_;
   shared_.events = this;
   shared_.serves_rdma = info_.kind == NodeKind::kHost;
+  if (const auto slot = number_slot()) numbers_.set_slot(*slot, port::kNumberSlots);
+}
+
+std::optional<unsigned> Controller::number_slot() const {
+  for (const PortSetup& port : ports_) {
+    if (port.wire != nullptr && port.wire->number_slot()) return port.wire->number_slot();
+  }
+  return std::nullopt;
 }
 
 void Controller::join_neighbours() {
@@ -144,7 +152,9 @@ void Controller::join_neighbours() {
       });
   host::Presence& host = neighbours_->presence();
   keys_.set_publisher(&host);
-  numbers_.set_claim([&host] { return host.claim_block(); });
+  numbers_.set_claim([&host, slot = number_slot()] {
+    return slot ? host.claim_block(*slot, port::kNumberSlots) : host.claim_block();
+  });
   engine_.set_source(*neighbours_);
 }
 
@@ -220,7 +230,15 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   return qp;
 }
 
+void Controller::pay_debts(queue::QueuePair& qp) {
+  const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+  if (qp.can_receive() && qp.path != nullptr && qp.path->takes_frames()) {
+    static_cast<path::FramedPath&>(*qp.path).release(qp);
+  }
+}
+
 void Controller::reset(queue::QueuePair& qp) {
+  pay_debts(qp);
   qp.state.store(QpState::kReset, std::memory_order_release);
   qp.epoch.fetch_add(1, std::memory_order_acq_rel);
   // Peers and other threads that are working on it finish; new ones see the state. What they
@@ -354,6 +372,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     return {};
   }
   if (to == QpState::kError) {
+    pay_debts(qp);
     qp.state.store(QpState::kError, std::memory_order_release);
     qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     drain(qp);  // nobody works on it any more when this returns

@@ -26,6 +26,7 @@
 #include "path/neighbours.h"
 #include "port/port.h"
 #include "queue/queue_pair.h"
+#include "verbs/management.h"
 #include "verbs/qpn_blocks.h"
 #include "weft/verbs.h"
 
@@ -73,6 +74,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   const DeviceInfo& info() const { return info_; }
   Gid address(std::uint8_t port) const { return ports_[port - 1u].address; }
   Mtu max_mtu(std::uint8_t port) const;
+  bool on_network(std::uint8_t port) const { return ports_[port - 1u].wire != nullptr; }
   memory::KeyTable& keys() { return keys_; }
   path::Engine& engine() { return engine_; }
   obs::Counters& counters() { return counters_; }
@@ -123,11 +125,17 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   // QueuePairTable
   queue::QueuePair* find(Qpn qpn) override;
   bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
+  bool on_management(const wire::Packet& packet, const network::Flow& flow) override;
   std::vector<Qpn> members(const Gid& group) override;
 
   /// A datagram queue pair in a multicast group.
   Result<void> attach(queue::QueuePair& qp, const Gid& group);
   Result<void> detach(queue::QueuePair& qp, const Gid& group);
+
+  /// From queue pair 1 of one of its addresses to that of another device. False: that address is
+  /// not on the network, or it has no room now; what is sent may be lost like any datagram.
+  bool send_management(const Gid& source, const Gid& destination,
+                       std::span<const std::byte, kManagementBytes> bytes);
 
   // EventSink
   void on_event(queue::QueuePair& qp, queue::QpEvent event) override;
@@ -157,6 +165,10 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
   void reset(queue::QueuePair& qp);
   void join_neighbours();
+  /// An acknowledgement that waits for company leaves alone: the peer must not wait for ever.
+  static void pay_debts(queue::QueuePair& qp);
+  /// Of the addresses that are shared with other processes; all ports have the same.
+  std::optional<unsigned> number_slot() const;
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);
@@ -177,6 +189,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::atomic<std::uint32_t> live_{0};
   std::atomic<std::uint32_t> next_pd_{1};
   std::atomic<std::uint32_t> next_number_{1};
+  std::atomic<std::uint32_t> management_psn_{0};
   path::Engine engine_;
   queue::Shared shared_;
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own

@@ -116,6 +116,7 @@ void Helper::farewell() {
   const std::lock_guard guard(mutex_, std::adopt_lock);
   for (const Client& client : clients_) {
     if (path::Source* source = client.engine->source()) source->farewell();
+    client.engine->progress();  // an acknowledgement may have waited for company
   }
 }
 

@@ -42,15 +42,17 @@ Gid loopback_address(base::Random& random) {
   return Gid::ipv4(127, in_the_middle(draw[0]), draw[1], in_the_middle(draw[2]));
 }
 
-Result<std::unique_ptr<port::UdpPort>> open_somewhere(base::Random& random) {
+Result<std::unique_ptr<port::UdpPort>> open_somewhere(base::Random& random,
+                                                      std::optional<unsigned> slot) {
   for (int i = 1;; ++i) {
-    auto opened = port::UdpPort::open(loopback_address(random));
+    auto opened = port::UdpPort::open(loopback_address(random), port::Sharing::kShared, slot);
     if (opened || opened.error().code != Errc::kBusy || i == kAddressTries) return opened;
   }
 }
 
 /// The socket behind a port, or none when its address is only for this process.
-Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::Random& random) {
+Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::Random& random,
+                                 std::optional<unsigned> slot) {
   PortSetup port;
   if (options.address.empty() && options.on_network) {
     return fail(Errc::kInvalidArgument, "ports.address: a port on the network needs one");
@@ -60,7 +62,7 @@ Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::
     return port;
   }
   if (options.address.empty()) {
-    auto wire = open_somewhere(random);
+    auto wire = open_somewhere(random, slot);
     if (!wire) return tl::unexpected(wire.error());
     port.address = (*wire)->address();
     port.wire = std::move(*wire);
@@ -70,7 +72,7 @@ Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::
   if (!address) return tl::unexpected(address.error());
   port.address = *address;
   if (!options.on_network && !frames) return port;
-  auto wire = port::UdpPort::open(port.address);
+  auto wire = port::UdpPort::open(port.address, port::Sharing::kShared, slot);
   if (!wire && !options.on_network) {
     return fail(wire.error().code, wire.error().message +
                                        " (the port has to be on the network because frames were "
@@ -153,9 +155,11 @@ Result<std::vector<PortSetup>> set_up_ports(const DeviceOptions& options,
   std::vector<PortOptions> wanted = options.ports;
   if (wanted.empty()) wanted.emplace_back();
   std::vector<PortSetup> ports;
+  std::optional<unsigned> slot;  // a queue pair has one number, whichever port it uses
   for (const PortOptions& port : wanted) {
-    auto made = set_up_address(port, wants_frames(options), *environment.random);
+    auto made = set_up_address(port, wants_frames(options), *environment.random, slot);
     if (!made) return tl::unexpected(made.error());
+    if (!slot && made->wire != nullptr) slot = made->wire->number_slot();
     // The capture outside: it shows what the controller sees, after the faults.
     if (faults) {
       made->wire = std::make_unique<port::FaultPort>(

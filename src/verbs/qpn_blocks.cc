@@ -16,11 +16,14 @@ QpnBlocks::QpnBlocks(base::Random& random) : random_(random) {
 }
 
 Result<std::uint32_t> QpnBlocks::draw_block() {
-  for (;;) {
+  for (std::uint32_t attempt = 0; attempt < 16 * kSize; ++attempt) {
     // QP0 and QP1 are for management, the last number is for multicast: their blocks stay unused.
-    const std::uint32_t block = 1 + random_.draw<std::uint32_t>() % (kSize - 2);
+    const std::uint32_t any = random_.draw<std::uint32_t>() % kSize;
+    const std::uint32_t block = any - any % slots_ + slot_;
+    if (block == 0 || block == kSize - 1) continue;
     if (indices_[block].load(std::memory_order_relaxed) == 0) return block;
   }
+  return fail(Errc::kOutOfMemory, "no queue-pair number of this process is left");
 }
 
 Result<Qpn> QpnBlocks::number_of(std::uint32_t slot) {

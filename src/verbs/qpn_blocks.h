@@ -24,6 +24,11 @@ class QpnBlocks {
   /// Without a claim, blocks are drawn at random: the controller has its address for itself.
   explicit QpnBlocks(base::Random& random);
   void set_claim(Claim claim) { claim_ = std::move(claim); }
+  /// Only the blocks n, n + `slots`, ...: the others of the address belong to other processes.
+  void set_slot(std::uint32_t n, std::uint32_t slots) {
+    slot_ = n;
+    slots_ = slots;
+  }
 
   /// Claims a block if the slot's has none yet.
   Result<Qpn> number_of(std::uint32_t slot);
@@ -38,6 +43,7 @@ class QpnBlocks {
 
   base::Random& random_;
   Claim claim_;
+  std::uint32_t slot_ = 0, slots_ = 1;
   std::array<std::uint16_t, kSize> shuffled_, unshuffled_;
   base::Lock lock_;
   std::atomic<std::uint32_t> claimed_{0};

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -17,6 +18,13 @@ constexpr QpAttribute kReliableRtr =
 constexpr QpAttribute kReliableRts = QpAttribute::kTimeout | QpAttribute::kRetryCount |
                                      QpAttribute::kRnrRetry | QpAttribute::kSendPsn |
                                      QpAttribute::kMaxRdAtomic;
+
+/// What was asked for, or the most that the port can carry.
+Mtu fitting_mtu(const QpObject& object, const QueuePairAttributes& attributes) {
+  const Controller& controller = *object.pd->controller;
+  if (attributes.port == 0 || attributes.port > controller.info().ports) return attributes.path_mtu;
+  return std::min(attributes.path_mtu, controller.max_mtu(attributes.port));
+}
 
 /// Out of line, so that the short way of post_send stays short.
 [[gnu::noinline]] Result<void> post_one(QpObject& object, const SendRequest& request) {
@@ -83,6 +91,7 @@ Result<void> QueuePair::connect(const Endpoint& peer, QueuePairAttributes attrib
   attributes.remote_qpn = peer.qpn;
   attributes.receive_psn = peer.psn;
   attributes.send_psn = endpoint().psn;
+  attributes.path_mtu = fitting_mtu(*object_, attributes);
   if (auto ok = modify(QpState::kInit, attributes, kInit | QpAttribute::kAccess); !ok) return ok;
   if (auto ok = modify(QpState::kReadyToReceive, attributes, reliable ? kReliableRtr : kRtr); !ok) {
     return ok;

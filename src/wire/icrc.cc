@@ -1,8 +1,7 @@
 #include "wire/icrc.h"
 
-#include <libdeflate.h>
+#include <isa-l/crc.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
@@ -14,9 +13,8 @@ constexpr std::byte kOnes{0xFF};
 constexpr std::size_t kLeadBytes = 8;
 
 std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes) {
-  // libdeflate starts afresh when it is given a null pointer, which an empty span may hold.
   if (bytes.empty()) return crc;
-  return libdeflate_crc32(crc, bytes.data(), bytes.size());
+  return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
 /// The leading ones, then IP and UDP header as the ICRC sees them.
@@ -95,9 +93,15 @@ void Icrc::store(std::span<std::byte, kIcrcSize> out) const {
 }
 
 bool Icrc::matches(std::span<const std::byte, kIcrcSize> stored) const {
-  std::array<std::byte, kIcrcSize> own;
-  store(own);
-  return std::ranges::equal(own, stored);
+  return remainder(stored) == 0;
+}
+
+std::uint32_t Icrc::remainder(std::span<const std::byte, kIcrcSize> stored) const {
+  std::uint32_t theirs = 0;
+  for (std::size_t i = 0; i < kIcrcSize; ++i) {
+    theirs |= std::to_integer<std::uint32_t>(stored[i]) << (8 * i);
+  }
+  return crc_ ^ theirs;
 }
 
 template <class Ip>

@@ -38,6 +38,8 @@ class Icrc {
   std::uint32_t value() const { return crc_; }
   void store(std::span<std::byte, kIcrcSize> out) const;
   bool matches(std::span<const std::byte, kIcrcSize> stored) const;
+  /// What is left over between this one and another; 0 when they match.
+  std::uint32_t remainder(std::span<const std::byte, kIcrcSize> stored) const;
 
  private:
   friend class IcrcPrefix;

@@ -191,6 +191,13 @@ TEST_F(RunCommand, a_shared_directory_is_not_trusted) {
   EXPECT_TRUE(ended.says("not a directory of yours alone")) << ended.output;
 }
 
+TEST(RunCommand, tells_the_program_what_to_disturb_and_to_record) {
+  const Ended ended = run({"--faults", "loss=1%,delay=5us", "--seed", "7", "--pcap", "/tmp/%p.pcap",
+                           "--", "sh", "-c", "echo $WEFT_FAULTS $WEFT_FAULTS_SEED $WEFT_PCAP"});
+  EXPECT_EQ(ended.exit_status(), 0);
+  EXPECT_TRUE(ended.says("loss=1%,delay=5us 7 /tmp/%p.pcap")) << ended.output;
+}
+
 // ---- what is refused ----------------------------------------------------------------------------
 
 TEST(RunRefusals, wrong_options_are_told) {
@@ -198,6 +205,8 @@ TEST(RunRefusals, wrong_options_are_told) {
   EXPECT_EQ(run({"--device", "a/b", "--", "true"}).exit_status(), 2);
   EXPECT_EQ(run({"--link-layer", "token-ring", "--", "true"}).exit_status(), 2);
   EXPECT_EQ(run({"--faults", "nonsense=1", "--", "true"}).exit_status(), 2);
+  EXPECT_EQ(run({"--faults", "loss=1%", "--seed", "seven", "--", "true"}).exit_status(), 2);
+  EXPECT_EQ(run({"--seed", "7", "--", "true"}).exit_status(), 2) << "a seed of no faults";
   EXPECT_EQ(run({"--log", "loud", "--", "true"}).exit_status(), 2);
   const Ended far = run({"--device", "a=192.0.2.1", "--", "true"});
   EXPECT_EQ(far.exit_status(), 2);

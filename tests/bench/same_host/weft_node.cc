@@ -4,8 +4,8 @@
 
 namespace weft::bench {
 
-Node::Node()
-    : device(must(verbs::Device::open(), "open a device:")),
+Node::Node(const verbs::DeviceOptions& options)
+    : device(must(verbs::Device::open(options), "open a device:")),
       pd(must(device.allocate_pd(), "allocate a protection domain:")),
       send_cq(must(device.create_cq(2048), "create a completion queue:")),
       receive_cq(must(device.create_cq(2048), "create a completion queue:")) {}

@@ -1,4 +1,4 @@
-// One process's weft for the benchmark: the default device with what every measurement needs, and
+// One process's weft for the benchmark: a device, the default one unless told, with what every measurement needs, and
 // the usual steps, each of which ends the process when it fails. Owned by the function that
 // measures; one thread.
 #pragma once
@@ -23,7 +23,7 @@ T must(Result<T> result, const char* what) {
 }
 
 struct Node {
-  Node();
+  explicit Node(const verbs::DeviceOptions& options = {});
 
   /// A queue pair of this process, connected to the one that the other side makes by the same call.
   verbs::QueuePair connect(const Lane& lane, const QueuePairLimits& limits) const;

@@ -21,7 +21,7 @@ struct Ends {
                 .last_retry_ns = 40 * kMs,
                 .retries = 3,
                 .timewait_ns = 100 * kMs};
-  Connection active{CommId(1), timing}, passive{CommId(2), timing};
+  Connection active{CommId(1), Psn(0x111), timing}, passive{CommId(2), Psn(0x222), timing};
   Outcome from_active, from_passive;
   Nanoseconds now = 1000 * kMs;
 
@@ -39,7 +39,6 @@ struct Ends {
   void request() {
     Request terms;
     terms.qpn = Qpn(0x11);
-    terms.starting_psn = Psn(0x111);
     terms.responder_resources = 3;
     terms.initiator_depth = 4;
     terms.retry_count = 5;
@@ -49,7 +48,6 @@ struct Ends {
   void accept() {
     Reply terms;
     terms.qpn = Qpn(0x22);
-    terms.starting_psn = Psn(0x222);
     terms.responder_resources = 2;
     terms.initiator_depth = 1;
     terms.rnr_retry_count = 7;
@@ -93,8 +91,11 @@ TEST(Connection, comes_up_with_terms_that_match) {
   ends.accept();
   EXPECT_EQ(kinds(ends.to_active()), std::vector{Kind::kReplied});
   EXPECT_EQ(ends.active.terms().remote_qpn, Qpn(0x22));
-  EXPECT_EQ(ends.active.terms().remote_psn, ends.passive.terms().local_psn);
-  EXPECT_EQ(ends.passive.terms().remote_psn, ends.active.terms().local_psn);
+  // Each end begins with the number that the other one asked for.
+  EXPECT_EQ(ends.active.terms().receive_psn, Psn(0x111));
+  EXPECT_EQ(ends.passive.terms().send_psn, Psn(0x111));
+  EXPECT_EQ(ends.passive.terms().receive_psn, Psn(0x222));
+  EXPECT_EQ(ends.active.terms().send_psn, Psn(0x222));
   EXPECT_EQ(ends.active.terms().responder_resources, 1);
   EXPECT_EQ(ends.active.terms().initiator_depth, 2);
   EXPECT_EQ(ends.active.terms().rnr_retry_count, 7);

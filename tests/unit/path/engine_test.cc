@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "support/queue_end.h"
 
@@ -141,6 +143,50 @@ TEST_F(EngineTest, keeps_the_earlier_of_two_times) {
   engine.run_at(*qps[0], 50);
   engine.run_at(*qps[0], kNever);
   EXPECT_EQ(engine.next_deadline(), 50u);
+}
+
+/// A port at which something happens while it is looked at.
+class BusyPort final : public port::Port {
+ public:
+  Gid address() const override { return {}; }
+  Mtu max_mtu() const override { return Mtu::k1024; }
+  port::SendOutcome send(std::span<const port::Outgoing> frames) override {
+    return {port::SendStatus::kTaken, frames.size()};
+  }
+  std::size_t receive(port::Receiver&, std::size_t) override {
+    if (meanwhile) meanwhile();
+    return 0;
+  }
+  std::function<void()> meanwhile;
+};
+
+TEST_F(EngineTest, fires_no_timer_before_what_came_in_time_was_looked_at) {
+  BusyPort port;
+  engine.add_port(port);
+  make(1);
+  engine.run_at(*qps[0], 100);
+  clock.time_ns = 50;
+  // The thread is held up for long: what came meanwhile has not been looked at.
+  port.meanwhile = [&] { clock.time_ns = 500; };
+  engine.progress();
+  EXPECT_TRUE(ran.empty());
+  port.meanwhile = nullptr;
+  EXPECT_EQ(run_until(500), Order{0});
+}
+
+TEST_F(EngineTest, leaves_timers_to_the_thread_that_is_at_the_port) {
+  BusyPort port;
+  engine.add_port(port);
+  make(1);
+  engine.run_at(*qps[0], 100);
+  clock.time_ns = 500;
+  port.meanwhile = [&] {
+    port.meanwhile = nullptr;
+    std::thread([&] { engine.progress(); }).join();
+    EXPECT_TRUE(ran.empty());
+  };
+  engine.progress();
+  EXPECT_EQ(ran.size(), 1u);
 }
 
 TEST_F(EngineTest, flushes_what_failed) {

@@ -123,12 +123,15 @@ TEST_F(Requester, begins_again_inside_a_piece_and_ends_it_where_it_ended) {
   EXPECT_EQ(sent(), (Numbers{0, kReadChunkFrames}));
   for (std::uint32_t at = 0; at < 10; ++at) read_data(at, kMtu);
   end.advance_to(transport::next_deadline(end.requester));
-  const auto again = end.requests();
-  ASSERT_EQ(again.size(), 2u);
+  auto again = end.requests();
+  ASSERT_EQ(again.size(), 1u) << "after a time-out the window is small";
   EXPECT_EQ(again[0].psn(), kSendPsn + 10);
   EXPECT_EQ(again[0].packet().reth.length, (kReadChunkFrames - 10) * kMtu);
-  EXPECT_EQ(again[1].psn(), kSendPsn + kReadChunkFrames);
-  for (std::uint32_t at = 10; at < 2 * kReadChunkFrames; ++at) read_data(at, kMtu);
+  for (std::uint32_t at = 10; at < kReadChunkFrames; ++at) read_data(at, kMtu);
+  again = end.requests();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].psn(), kSendPsn + kReadChunkFrames);
+  for (std::uint32_t at = kReadChunkFrames; at < 2 * kReadChunkFrames; ++at) read_data(at, kMtu);
   EXPECT_EQ(completed(), Ids{1});
   EXPECT_EQ(end.requester.reads_outstanding, 0);
 }

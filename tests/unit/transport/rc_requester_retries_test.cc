@@ -44,6 +44,45 @@ TEST_F(Requester, has_all_retries_again_after_progress) {
   EXPECT_EQ(end.state(), QpState::kReadyToSend);
 }
 
+TEST_F(Requester, sends_again_early_once_it_knows_the_round_trip_and_keeps_the_retries_for_later) {
+  // B2.1
+  end.qp.attributes.timeout = 14;
+  const Nanoseconds timeout = transport::ack_timeout_ns(14);
+  post(1, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), Numbers{0});
+  end.now() += 100'000;
+  ack(0);
+  EXPECT_EQ(completed(), Ids{1});
+  post(2, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), Numbers{1});
+  const Nanoseconds begun = end.now();
+  int early = 0;
+  for (; end.counted(Counter::kTimeouts) == 0 && early < 20; ++early) {
+    const Nanoseconds due = next_deadline(end.requester);
+    ASSERT_LE(due, begun + timeout);
+    end.advance_to(due);
+    EXPECT_EQ(sent(), Numbers{1});
+  }
+  EXPECT_GT(early, 3) << "each waits twice as long as the one before";
+  EXPECT_EQ(end.now(), begun + timeout) << "what the program asked for is not changed";
+  EXPECT_EQ(end.requester.retries_left, end.qp.attributes.retry_count - 1);
+  ack(1);
+  EXPECT_EQ(completed(), Ids{2});
+}
+
+TEST_F(Requester, offers_again_after_a_pause_what_a_busy_port_did_not_take) {
+  post(1, SendOp::kSend, 3 * kMtu);
+  post(2, SendOp::kRead, 10);
+  const auto frames = end.requests();
+  ASSERT_EQ(frames.size(), 4u);
+  transport::on_busy(end.requester, end.qp, end.qp.sq.head(), kSendPsn + 1, 1, end.now());
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(end.requester.reads_outstanding, 0);
+  end.now() = next_deadline(end.requester);
+  EXPECT_EQ(sent(), (Numbers{1, 2, 3}));
+  EXPECT_EQ(end.counted(Counter::kRetransmissions), 0u);
+}
+
 TEST_F(Requester, waits_for_ever_without_a_time_out) {
   end.qp.attributes.timeout = 0;
   post(1, SendOp::kSend, 10);

@@ -4,6 +4,7 @@
 
 #include "base/big_endian.h"
 #include "wire/datagram.h"
+#include "wire/icrc_identification.h"
 #include "wire_test_support.h"
 
 namespace weft::wire {
@@ -138,6 +139,33 @@ INSTANTIATE_TEST_SUITE_P(Icrc, BothFamilies, testing::Bool(),
 TEST(Icrc, ipv6_has_no_identification_to_add) {
   const IcrcPrefix prefix(Ipv6{}, Udp{});
   EXPECT_EQ(prefix.start(100, 0).value(), prefix.start(100, 7).value());
+}
+
+TEST(Icrc, tells_which_identification_the_sender_used) {
+  // B2.3
+  base::SeededRandom random(27);
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t body = Bth::kSize + random.below(5000);
+    Bytes datagram = random_datagram(random, true, body);
+    const auto real = base::load_be<std::uint16_t>(&datagram[4]);
+    const auto guess = static_cast<std::uint16_t>(random.below(65536));
+    base::store_be<std::uint16_t>(&datagram[4], guess);
+    const auto split = *split_datagram(datagram);
+    const auto stored = std::span<const std::byte>(datagram).last<kIcrcSize>();
+    const std::uint32_t remainder = compute_icrc(split).remainder(stored);
+    ASSERT_EQ(recover_identification(remainder, body, guess), real) << round;
+  }
+}
+
+TEST(Icrc, takes_damage_for_an_identification_once_in_65536_times) {
+  base::SeededRandom random(28);
+  int taken = 0;
+  for (int i = 0; i < 1 << 18; ++i) {
+    const auto remainder = static_cast<std::uint32_t>(random.next());
+    taken += recover_identification(remainder, 1024, 0).has_value() ? 1 : 0;
+  }
+  EXPECT_LT(taken, 30);
+  EXPECT_FALSE(recover_identification(1, 1 << 20, 0).has_value()) << "longer than any packet";
 }
 
 TEST(Icrc, is_stored_with_its_lowest_byte_first) {

@@ -1,0 +1,95 @@
+#include "cm/network_messages.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cm/allowance.h"
+#include "cm/names.h"
+#include "cm/service_id.h"
+#include "cm/stray.h"
+#include "host/local_socket.h"
+#include "obs/log.h"
+
+namespace weft::cm {
+namespace {
+
+/// The port that a question is about, at the address that the asking program named.
+template <class Question>
+std::vector<std::string> names_of_port(const Question& question, const Gid& destination) {
+  const auto header = parse_ip_header(question.private_data);
+  const Gid& address = header ? header->destination : destination;
+  const auto names = names_at(space_of(question.service), port_of(question.service), address);
+  return {names.begin(), names.end()};
+}
+
+/// None for 0: the peer gives up before it learnt our number, and nobody knows whose it was.
+std::vector<std::string> names_of_number(CommId number) {
+  if (block_of(number).value == 0) return {};
+  return {name_of(block_of(number))};
+}
+
+std::vector<std::string> names_for(const Request& request, const Gid& destination) {
+  return names_of_port(request, destination);
+}
+std::vector<std::string> names_for(const ServiceRequest& request, const Gid& destination) {
+  return names_of_port(request, destination);
+}
+std::vector<std::string> names_for(const ServiceReply& reply, const Gid&) {
+  return names_of_number(reply.request);
+}
+template <class Answer>
+std::vector<std::string> names_for(const Answer& answer, const Gid&) {
+  return names_of_number(answer.remote);
+}
+
+class Relay final : public verbs::ManagementSink {
+ public:
+  void on_datagram(verbs::Controller& controller,
+                   const verbs::ManagementDatagram& datagram) override {
+    // Handing over takes system calls, in the middle of a program's poll.
+    if (!allowance_.take(controller.engine().now())) {
+      return controller.counters().add(obs::Counter::kDroppedMessages);
+    }
+    auto message = parse(datagram.bytes);
+    if (!message) {
+      return obs::log().debug("connection manager: a datagram that is no message");
+    }
+    const Packet packet{datagram.source, datagram.destination, std::move(*message), true};
+    if (hand_over(packet) != HandedOver::kNobody) return;
+    if (const auto answer = answer_to_stray(packet.message)) {
+      send_to_network(controller, {packet.destination, packet.source, *answer});
+    }
+  }
+
+ private:
+  /// Who asks in vain asks again: a flood delays connections, and does not stop the traffic.
+  Allowance allowance_{2000, 10'000};
+};
+
+}  // namespace
+
+HandedOver hand_over(const Packet& packet) {
+  const auto names = std::visit(
+      [&](const auto& body) { return names_for(body, packet.destination); }, packet.message.body);
+  const auto bytes = emit_packet(packet);
+  for (const std::string& name : names) {
+    const auto socket = host::LocalSocket::connect(name);
+    if (!socket && socket.error().code == Errc::kNotFound) continue;
+    if (!socket) return HandedOver::kNotNow;
+    if (!is_trusted(*socket)) continue;
+    return socket->send(bytes, {}) ? HandedOver::kTaken : HandedOver::kNotNow;
+  }
+  return HandedOver::kNobody;
+}
+
+bool send_to_network(verbs::Controller& controller, const Packet& packet) {
+  return controller.send_management(packet.source, packet.destination, emit(packet.message));
+}
+
+void receive_from_network() {
+  static auto& relay = *new Relay;
+  verbs::set_management_sink(relay);
+}
+
+}  // namespace weft::cm

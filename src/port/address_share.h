@@ -1,0 +1,75 @@
+// How several processes have one address and its UDP port. Each has a receiving socket of its own
+// (SO_REUSEPORT) and a slot: queue-pair numbers are dealt out in blocks, and those of a slot's
+// blocks belong to whoever has it. A program in the kernel (classic BPF) hands a datagram for slot
+// n to the n-th socket, so that processes do not disturb each other, not even when one is stopped.
+// After a process has died, the last socket takes its place and the kernel's order no longer is
+// that of the slots: what then comes to the wrong process is handed over, through a local socket
+// that bears the slot's name.
+//
+//   datagram -> kernel: (number >> 12) mod 64 -> socket of that place -> right process, mostly
+//                                                        |
+//                                                        +-> "weft-port/<address>/<slot>" -> it
+//
+// Owned by a UDP port. join() from any thread; the rest by the port's receiving side.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "host/fd.h"
+#include "port/port.h"
+#include "port/udp_socket.h"
+#include "weft/result.h"
+#include "weft/types.h"
+
+namespace weft::port {
+
+class AddressShare {
+ public:
+  /// Opens the receiving socket and finds a slot: the given one, or the best that is free. Fails
+  /// when another user, or a program that shares with nobody, has the address.
+  struct Joined {
+    Socket receive_socket;
+    std::unique_ptr<AddressShare> share;
+  };
+  static Result<Joined> join(const Gid& address, std::uint32_t interface,
+                             std::optional<unsigned> slot);
+
+  unsigned slot() const { return slot_; }
+  /// The number is in a block of our slot, or in the first one, which everybody has.
+  bool is_ours(Qpn number) const;
+
+  /// Frames that other processes handed over arrive here.
+  int fd() const { return inbox_.get(); }
+
+  struct Parcel {
+    SocketAddress from{};
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+    std::span<const std::byte> packet;  ///< BTH to pad; its ICRC was good
+  };
+  /// To whoever has the number; false: nobody has, or it is not taken.
+  bool hand_over(Qpn number, const Parcel& parcel, Nanoseconds now);
+  /// The next that was handed to us by a process of the same user; nothing: there is none. It lives
+  /// until the next call.
+  std::optional<Parcel> take();
+
+  /// A datagram of a process that looks for its place; it means nothing.
+  static bool is_probe(std::span<const std::byte> datagram);
+
+ private:
+  AddressShare(const Gid& address, unsigned slot, host::Fd inbox);
+
+  const Gid address_;
+  const unsigned slot_;
+  const host::Fd inbox_;
+  /// Nobody was there: not asked again before this time.
+  std::array<Nanoseconds, kNumberSlots> absent_until_{};
+  std::array<std::byte, 8192> buffer_;
+};
+
+}  // namespace weft::port

@@ -1,0 +1,65 @@
+// The receiving end of a UDP port: takes datagrams from the socket, many at once where the kernel
+// has joined frames of one sender (GRO), and cuts and checks them. What lies in the buffer is
+// hostile. Owned by the port; one thread at a time; no allocation after construction.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tl/expected.hpp>
+
+#include "port/identification_book.h"
+#include "port/port.h"
+#include "port/udp_datagram.h"
+#include "port/udp_socket.h"
+#include "wire/icrc.h"
+
+namespace weft::port {
+
+class UdpInbox {
+ public:
+  explicit UdpInbox(const Gid& local);
+
+  /// True while frames of the last call of fill() are left.
+  bool has_frames() const { return next_ < count_; }
+  std::size_t frames_left() const { return count_ - next_; }
+  /// Takes what comes next from the socket; only when nothing is left. False: there is nothing.
+  bool fill(int fd);
+  /// The next frame, which lives until fill(). An acknowledgement that came behind requests goes
+  /// first: so a program learns that its message arrived before it sees what the peer replied.
+  tl::expected<Incoming, Drop> next();
+  /// Who sent what is in the buffer.
+  const SocketAddress& from() const { return from_; }
+
+ private:
+  static constexpr std::size_t kBytes = 1 << 16;
+
+  bool accept_source();
+  void cut(std::size_t size, std::size_t segment);
+  bool ends_with_acknowledgement() const;
+  std::span<const std::byte> segment(std::size_t index) const;
+  bool check(std::span<const std::byte> bytes, std::uint16_t place);
+
+  const Gid local_;
+  IdentificationBook identifications_;
+  std::unique_ptr<std::array<std::byte, kBytes>> bytes_;
+
+  // Of the sender of what is in the buffer.
+  SocketAddress from_{};
+  bool usable_ = false;  ///< the address has the right family
+  bool noted_ = false;   ///< in the book
+  network::Flow flow_;
+  std::optional<wire::IcrcPrefix> prefix_;
+
+  std::size_t size_ = 0;
+  std::size_t segment_bytes_ = 1;
+  std::size_t count_ = 0;
+  std::size_t next_ = 0;
+  bool last_goes_first_ = false;
+  std::uint16_t first_identification_ = 0;  ///< of the buffer's frames; they count from there
+};
+
+}  // namespace weft::port

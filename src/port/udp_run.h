@@ -1,0 +1,65 @@
+// A run: frames that leave in one system call, because they have one way and one size, but for the
+// last one, which may be shorter. The kernel cuts it into datagrams (UDP_SEGMENT). Headers and
+// check codes are written here, and short payloads copied; longer ones go to the kernel from where
+// they lie. Lives on the stack of the thread that sends.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "port/port.h"
+#include "port/udp_socket.h"
+#include "wire/icrc.h"
+
+namespace weft::port {
+
+class UdpRun {
+ public:
+  /// Kernels before 6.9 cut a message into no more than 64.
+  static constexpr std::size_t kMostFrames = 64;
+  /// Payloads up to this size are copied: a piece of its own costs the kernel more.
+  static constexpr std::size_t kCopiedBytes = 256;
+
+  /// How many of the first frames go together. At least 1; they are all of one IP family.
+  static std::size_t length(std::span<const Outgoing> frames);
+
+  /// Takes the frames, as one run; `flow` has the addresses and ports that they will really have.
+  /// Returns how many payloads could be read: with fewer than there are, send only those, anew.
+  std::size_t build(std::span<const Outgoing> frames, const network::Flow& flow,
+                    const SocketAddress& to);
+
+  /// One sendmsg; 0 or an error number.
+  int send(int fd);
+
+ private:
+  static constexpr std::size_t kMaxPad = 3;
+  static constexpr std::size_t kTailBytes = kMaxPad + wire::kIcrcSize;
+  static constexpr std::size_t kScratchBytes =
+      kMostFrames * (wire::kMaxHeaderBytes + kCopiedBytes + kTailBytes);
+  /// For each frame what was written here and the pieces; what is written for two frames in a row
+  /// lies side by side.
+  static constexpr std::size_t kMostParts = 1024;
+  static constexpr std::size_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
+
+  bool add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix, std::size_t index);
+  /// The next bytes that were written here; joined to the part before if that ends there.
+  void add_written(std::byte* at, std::size_t size);
+  void put_control(int level, int type, const void* value, std::size_t size);
+  void put_quality(const network::Flow& flow);
+
+  msghdr header_;
+  SocketAddress to_;
+  std::size_t parts_count_ = 0;
+  std::byte* end_ = nullptr;  ///< of what is written
+  std::size_t control_bytes_ = 0;
+  std::array<iovec, kMostParts> parts_;
+  alignas(cmsghdr) std::array<std::byte, kControlBytes> control_;
+  std::array<std::byte, kScratchBytes> scratch_;
+};
+
+}  // namespace weft::port

@@ -1,0 +1,41 @@
+// Where the two processes of a network measurement live: an address each, and a network namespace
+// if it is not the one that the program was started in. Set once, before the processes are made;
+// read by both.
+#pragma once
+
+#include <string>
+
+#include "lane.h"
+
+namespace weft::bench {
+
+struct Station {
+  std::string address = "127.0.0.1";
+  std::string network_namespace;  ///< a name of `ip netns`; empty: stay
+};
+
+struct Places {
+  Station first{"127.0.0.11", ""}, second{"127.0.0.12", ""};
+  std::uint32_t stream_bytes = 1 << 20;
+
+  const Station& of(Side side) const { return side == Side::kFirst ? first : second; }
+};
+Places& places();
+
+/// Moves the calling process to where its side lives.
+void enter_place(Side side);
+inline Side other(Side side) { return side == Side::kFirst ? Side::kSecond : Side::kFirst; }
+
+/// Plain sockets: what the kernel can do at best.
+void measure_raw_latency(const Lane& lane);
+void measure_raw_stream(const Lane& lane);
+
+/// weft, always as frames.
+void measure_framed_latency(const Lane& lane);
+void measure_framed_stream(const Lane& lane);
+void measure_framed_sends(const Lane& lane);
+void measure_framed_rate(const Lane& lane);
+/// How evenly two streams share a link: the slower one's part of the faster one's.
+void measure_framed_share(const Lane& lane);
+
+}  // namespace weft::bench

@@ -1,0 +1,126 @@
+// Plain UDP sockets: a ping-pong that spins, and a stream of messages that the kernel cuts (GSO)
+// and joins (GRO), whose sender never has more under way than the receiver's buffer holds.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "laps.h"
+#include "places.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr std::uint16_t kPort = 4799;  // the same at both ends, as the addresses differ
+constexpr std::size_t kPingBytes = 64;
+constexpr int kBufferBytes = 4 << 20;
+constexpr std::uint64_t kUnderWayBytes = 384 << 10;
+
+sockaddr_in socket_address(Side side) {
+  sockaddr_in out{};
+  out.sin_family = AF_INET;
+  out.sin_port = htons(kPort);
+  if (inet_pton(AF_INET, places().of(side).address.c_str(), &out.sin_addr) != 1) {
+    give_up("address:", "IPv4 only");
+  }
+  return out;
+}
+
+class RawSocket {
+ public:
+  explicit RawSocket(Side side) : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    set(SOL_SOCKET, SO_RCVBUF, kBufferBytes);
+    set(SOL_SOCKET, SO_SNDBUF, kBufferBytes);
+    const sockaddr_in mine = socket_address(side), theirs = socket_address(other(side));
+    if (bind(fd_, reinterpret_cast<const sockaddr*>(&mine), sizeof mine) != 0 ||
+        connect(fd_, reinterpret_cast<const sockaddr*>(&theirs), sizeof theirs) != 0) {
+      give_up("raw socket:", std::strerror(errno));
+    }
+  }
+  ~RawSocket() { close(fd_); }
+  RawSocket(const RawSocket&) = delete;
+  RawSocket& operator=(const RawSocket&) = delete;
+
+  void set(int level, int name, int value) const {
+    setsockopt(fd_, level, name, &value, sizeof value);
+  }
+  bool send(std::span<const std::byte> bytes) const {
+    return ::send(fd_, bytes.data(), bytes.size(), 0) >= 0;
+  }
+  /// 0: nothing is there.
+  std::size_t receive(std::span<std::byte> into) const {
+    const ssize_t n = recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
+    return n > 0 ? static_cast<std::size_t>(n) : 0;
+  }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace
+
+void measure_raw_latency(const Lane& lane) {
+  enter_place(lane.side());
+  const RawSocket socket(lane.side());
+  std::array<std::byte, 2048> bytes{};
+  lane.meet();
+  lane.sample("raw/latency", kPingBytes, "us", [&] {
+    return ping_pong_us(
+        lane.side(), [&](std::uint64_t) { socket.send(std::span(bytes).first(kPingBytes)); },
+        [&](std::uint64_t) {
+          while (socket.receive(bytes) == 0) {
+          }
+        });
+  });
+  lane.meet();
+}
+
+void measure_raw_stream(const Lane& lane) {
+  enter_place(lane.side());
+  const RawSocket socket(lane.side());
+  std::atomic<std::uint64_t>& arrived = lane.shared().credit.value;
+  std::vector<std::byte> bytes(1 << 16);
+  // Segments as large as the frames that weft sends over this way.
+  const std::size_t segment = places().first.network_namespace.empty() ? 4112 : 1040;
+  const std::size_t message = std::min<std::size_t>(65000 / segment, 64) * segment;
+  socket.set(IPPROTO_UDP, UDP_GRO, 1);
+  if (lane.first()) socket.set(IPPROTO_UDP, UDP_SEGMENT, static_cast<int>(segment));
+  lane.meet();
+  lane.sample("raw/stream", 1 << 20, "GB/s", [&] {
+    constexpr std::uint64_t kLapBytes = 8 << 20;
+    if (lane.first()) {
+      Laps laps;
+      std::uint64_t sent = 0;
+      for (std::uint64_t lap = kLapBytes; !laps.sample_complete(); lap += kLapBytes) {
+        while (sent < lap) {
+          const auto start = Clock::now();
+          while (sent + message > arrived.load(std::memory_order_acquire) + kUnderWayBytes) {
+            if (seconds_since(start) > 1) give_up("raw stream:", "bytes were lost");
+          }
+          if (socket.send(std::span(bytes).first(message))) sent += message;
+        }
+        laps.lap();
+      }
+      arrived.store(~std::uint64_t{0}, std::memory_order_release);
+      return static_cast<double>(kLapBytes) / laps.median_seconds() / 1e9;
+    }
+    std::uint64_t total = 0;
+    while (arrived.load(std::memory_order_relaxed) != ~std::uint64_t{0}) {
+      const std::size_t n = socket.receive(bytes);
+      if (n == 0) continue;
+      std::uint64_t before = total;
+      total += n;
+      arrived.compare_exchange_strong(before, total, std::memory_order_release);
+    }
+    return 0.0;
+  });
+  arrived.store(0);
+  lane.meet();
+}
+
+}  // namespace weft::bench

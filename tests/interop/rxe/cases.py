@@ -1,0 +1,89 @@
+"""What weft and rxe do with each other. Words in braces are filled in for each side: {device} and
+{gid} of the side itself, {host} of the server, {control} its address for what is agreed beside the
+queue pairs, {port}."""
+
+import dataclasses
+
+ROW = r"^\s*\d+\s+\d+(\s+[\d.]+){2,}"  # perftest: size, iterations, then the figures
+ITERATIONS = r"iters in"
+MOVED = r"^data transfers complete(.|\n)*^return status 0"
+FAMILIES = ("IPv4", "IPv6")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One pair of programs. `cm`: they meet by the connection manager, and no TCP port is seen."""
+    name: str
+    server: str
+    client: str
+    expect: str
+    expect_server: str = ""
+    cm: bool = False
+    families: tuple = FAMILIES
+    limit_s: int = 30
+    port: int = 0  # that the program has and does not let us choose
+    quick: bool = False  # a part of `make test`
+    quick_server: bool = False  # its server must not be slower than its client
+
+
+def pingpong(service, options, **more):
+    words = f"ibv_{service}_pingpong -d {{device}} -g {{gid}} -p {{port}} -n 40 {options}"
+    return Case(f"ibv_{service}_pingpong {options}", words, words + " {control}", ITERATIONS,
+                ITERATIONS, **more)
+
+
+def perftest(program, options, **more):
+    words = f"{program} -F -d {{device}} -x {{gid}} -p {{port}} {options}"
+    return Case(f"{program} {options}", words, words + " {control}", ROW, **more)
+
+
+def by_manager(program, options):
+    """perftest's server listens twice, and its client does not wait for the second time."""
+    words = f"{program} -F -R -p {{port}} {options}"
+    return Case(f"{program} -R {options}", words, words + " {host}", ROW, cm=True,
+                families=("IPv4",), quick_server=True)
+
+
+def trial(name):
+    words = f"trial {name} -d {{device}} -g {{gid}}"
+    return Case(f"trial {name}", words, words + " {control}", f"{name}: right", f"{name}: right",
+                limit_s=70, port=18599)
+
+
+CASES = (
+    pingpong("rc", "-s 64"),
+    pingpong("rc", "-s 3000", quick=True),
+    pingpong("rc", "-s 100000"),
+    pingpong("uc", "-s 64"),
+    pingpong("uc", "-s 3000"),
+    pingpong("ud", "-s 512", quick=True),
+    pingpong("srq", "-s 2000 -q 4"),
+    perftest("ib_send_lat", "-s 100 -n 40"),
+    perftest("ib_send_lat", "-c UC -s 3000 -n 40"),
+    perftest("ib_send_lat", "-c UD -s 500 -n 40"),
+    perftest("ib_send_bw", "-s 65536 -n 100"),
+    perftest("ib_write_lat", "-s 3000 -n 40"),
+    perftest("ib_write_bw", "-s 65536 -n 100"),
+    perftest("ib_write_bw", "-c UC -s 4000 -n 100"),
+    perftest("ib_read_lat", "-s 3000 -n 40", quick=True),
+    perftest("ib_read_bw", "-s 65536 -n 100"),
+    perftest("ib_atomic_lat", "-A CMP_AND_SWAP -n 40"),
+    perftest("ib_atomic_lat", "-A FETCH_AND_ADD -n 40"),
+    perftest("ib_atomic_bw", "-A FETCH_AND_ADD -n 200"),
+    trial("late-receiver"),
+    trial("no-receiver"),
+    trial("wrong-key"),
+    trial("beyond"),
+    trial("long-write"),
+    trial("long-read"),
+    Case("rping", "rping -s -a {host} -p {port} -C 5 -V", "rping -c -v -a {host} -p {port} -C 5 -V",
+         r"^ping data: rdma-ping-4", cm=True, quick=True),
+    Case("rping -S 60000", "rping -s -a {host} -p {port} -C 3 -V -S 60000",
+         "rping -c -v -a {host} -p {port} -C 3 -V -S 60000", r"^ping data: rdma-ping-2", cm=True),
+    Case("ucmatose", "ucmatose -b {host} -p {port} -c 2 -C 5",
+         "ucmatose -s {host} -p {port} -c 2 -C 5", MOVED, MOVED, cm=True),
+    Case("udaddy", "udaddy -b {host} -c 1 -C 5", "udaddy -s {host} -c 1 -C 5", MOVED, MOVED,
+         cm=True, port=7174, quick=True),
+    by_manager("ib_write_bw", "-s 65536 -n 100"),
+    by_manager("ib_send_lat", "-s 100 -n 40"),
+)

@@ -1,0 +1,141 @@
+#include "cm/network_messages.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "cm/host_exchange.h"
+#include "cm/stray.h"
+
+namespace weft::cm {
+namespace {
+
+const Gid kThisHost = Gid::ipv4(10, 1, 2, 3), kFarHost = Gid::ipv4(10, 1, 2, 4);
+
+/// Above those that the other tests of this folder use at the same time.
+Port unused_port() {
+  static std::uint16_t next = 0;
+  return Port(static_cast<std::uint16_t>(61'100 + (getpid() * 8 + next++) % 4000));
+}
+
+Packet from_far(Message message) { return {kFarHost, kThisHost, std::move(message), true}; }
+
+template <class Question>
+Packet question_for(Port port, const Gid& asked = kThisHost) {
+  Question question;
+  question.service = service_id(kUdpSpace, port);
+  emit_ip_header({!asked.is_ipv4(), Port(1), kFarHost, asked}, question.private_data);
+  return from_far({TransactionId(7), question});
+}
+
+Packet ready_for(CommId number) {
+  ReadyToUse ready;
+  ready.local = CommId(99);
+  ready.remote = number;
+  return from_far({TransactionId(8), ready});
+}
+
+std::optional<Packet> next_packet(HostExchange& exchange) {
+  for (int i = 0; i < 100; ++i) {
+    pollfd entry{exchange.fd(), POLLIN, 0};
+    if (poll(&entry, 1, 50) != 1) continue;
+    for (auto& arrival : exchange.collect()) {
+      if (arrival.packet) return std::move(arrival.packet);
+    }
+  }
+  return {};
+}
+
+TEST(HandOver, brings_a_question_to_whoever_has_the_port) {
+  auto server = HostExchange::create().value();
+  const Port port = unused_port();
+  ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAddress, kThisHost}, {}));
+  ASSERT_EQ(hand_over(question_for<Request>(port)), HandedOver::kTaken);
+  EXPECT_EQ(next_packet(server), question_for<Request>(port));
+  ASSERT_EQ(hand_over(question_for<ServiceRequest>(port)), HandedOver::kTaken);
+  EXPECT_EQ(next_packet(server), question_for<ServiceRequest>(port));
+}
+
+TEST(HandOver, finds_a_port_that_is_bound_to_all_addresses) {
+  auto server = HostExchange::create().value();
+  const Port port = unused_port();
+  ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAnyIpv4}, {}));
+  ASSERT_EQ(hand_over(question_for<Request>(port)), HandedOver::kTaken);
+  EXPECT_EQ(next_packet(server), question_for<Request>(port));
+  Gid ipv6;
+  ipv6.raw[0] = 0xFD;
+  EXPECT_EQ(hand_over(question_for<Request>(port, ipv6)), HandedOver::kNobody);
+}
+
+TEST(HandOver, brings_an_answer_to_whoever_has_the_number) {
+  auto first = HostExchange::create().value(), second = HostExchange::create().value();
+  const auto one = first.claim_block(base::system_random()),
+             other = second.claim_block(base::system_random());
+  ASSERT_TRUE(one && other);
+  ASSERT_NE(*one, *other);
+  const Packet packet = ready_for(CommId(std::uint32_t{other->value} << 16 | 5));
+  ASSERT_EQ(hand_over(packet), HandedOver::kTaken);
+  EXPECT_EQ(next_packet(second), packet);
+}
+
+TEST(HandOver, says_when_it_is_for_nobody) {
+  EXPECT_EQ(hand_over(question_for<Request>(unused_port())), HandedOver::kNobody);
+  EXPECT_EQ(hand_over(ready_for(CommId(0))), HandedOver::kNobody);
+  CommIdBlock gone;
+  {
+    auto exchange = HostExchange::create().value();
+    gone = exchange.claim_block(base::system_random()).value();
+  }
+  EXPECT_EQ(hand_over(ready_for(CommId(std::uint32_t{gone.value} << 16 | 5))), HandedOver::kNobody);
+}
+
+template <class Body>
+Body stray_answer(const Message& message) {
+  const auto answer = answer_to_stray(message);
+  EXPECT_TRUE(answer);
+  if (!answer) return {};
+  EXPECT_EQ(answer->transaction, message.transaction);
+  EXPECT_TRUE(std::holds_alternative<Body>(answer->body));
+  return std::get<Body>(answer->body);
+}
+
+TEST(Stray, questions_are_told_that_nobody_serves) {
+  Request request;
+  request.local = CommId(5);
+  const auto reject = stray_answer<Reject>({TransactionId(1), request});
+  EXPECT_EQ(reject.remote, CommId(5));
+  EXPECT_EQ(reject.reason, RejectReason::kInvalidServiceId);
+  ServiceRequest question;
+  question.request = CommId(6);
+  const auto reply = stray_answer<ServiceReply>({TransactionId(2), question});
+  EXPECT_EQ(reply.request, CommId(6));
+  EXPECT_EQ(reply.status, ServiceStatus::kUnsupported);
+}
+
+TEST(Stray, ends_of_unknown_connections_are_confirmed_and_their_begins_refused) {
+  const auto confirmed = stray_answer<DisconnectReply>(
+      {TransactionId(3), DisconnectRequest{CommId(7), CommId(8), Qpn(9), {}}});
+  EXPECT_EQ(confirmed.local, CommId(8));
+  EXPECT_EQ(confirmed.remote, CommId(7));
+  Reply late;
+  late.local = CommId(10);
+  late.remote = CommId(11);
+  const auto reject = stray_answer<Reject>({TransactionId(4), late});
+  EXPECT_EQ(reject.remote, CommId(10));
+  EXPECT_EQ(reject.about, About::kReply);
+  EXPECT_EQ(reject.reason, RejectReason::kInvalidCommId);
+}
+
+TEST(Stray, what_answers_gets_no_answer) {
+  EXPECT_FALSE(answer_to_stray({TransactionId(5), Reject{}}));
+  EXPECT_FALSE(answer_to_stray({TransactionId(5), ReadyToUse{}}));
+  EXPECT_FALSE(answer_to_stray({TransactionId(5), DisconnectReply{}}));
+  EXPECT_FALSE(answer_to_stray({TransactionId(5), ServiceReply{}}));
+}
+
+}  // namespace
+}  // namespace weft::cm
