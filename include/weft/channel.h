@@ -1,9 +1,9 @@
-// Messages between processes and hosts over RDMA, through buffers that grow with the traffic of each
-// connection and shrink again. A Context is a device with a memory budget; Listener and Channel
-// come from it and keep it alive. Messages arrive whole, in order, once. Handles are movable; each
-// function may be called from any thread, but one Channel by one thread at a time. No threads of its
-// own: things move when some call on the context or its channels is made (progress, wait, send,
-// receive). docs/channel.md has the protocol.
+// Messages between processes and hosts over RDMA, through buffers that grow with the traffic of
+// each connection and shrink again. A Context is a device with a memory budget; Listener and
+// Channel come from it and keep it alive. Messages arrive whole, in order, once. Handles are
+// movable; each function may be called from any thread, but one Channel by one thread at a time. No
+// threads of its own: things move when some call on the context or its channels is made (progress,
+// wait, send, receive). docs/channel.md has the protocol.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "weft/channel_settings.h"
 #include "weft/result.h"
@@ -25,7 +26,9 @@ class ContextObject;
 class ListenerObject;
 
 using Deadline = std::chrono::steady_clock::time_point;
-inline Deadline in(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
+inline Deadline in(std::chrono::nanoseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
 
 struct ContextOptions {
   /// Registered memory of all channels together; what exceeds it is refused or waits.
@@ -107,6 +110,7 @@ class Channel {
   friend class Listener;
   explicit Channel(std::shared_ptr<ChannelObject> object) : object_(std::move(object)) {}
   std::shared_ptr<ChannelObject> object_;
+  std::unique_ptr<Message> held_;  // the next one, which was larger than the buffers offered
 };
 
 class Listener {
