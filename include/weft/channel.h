@@ -69,7 +69,7 @@ class Message {
   friend class Channel;
   Message() = default;
   void release();
-  std::shared_ptr<ChannelObject> channel_;
+  ChannelObject* channel_ = nullptr;
   std::span<const std::byte> bytes_;
   std::uint32_t frame_ = 0;
   void* region_ = nullptr;

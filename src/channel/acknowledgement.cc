@@ -43,7 +43,8 @@ Found look(AcknowledgementSlot slot, std::uint32_t sequence, Acknowledgement& an
   const std::uint32_t tail = watch32(&slot[kTail]);
   const std::uint32_t head = watch32(&slot[kHead]);
   if (head == 0 && tail == 0) return Found::kNothing;
-  if (head == 0 || tail == 0) return Found::kTorn;
+  // Different flags: an older answer, over which a newer one is being written.
+  if (head != tail) return Found::kTorn;
   std::array<std::byte, kAcknowledgementBytes> copy;
   std::memcpy(copy.data(), slot.data(), copy.size());
   answer.sequence = load<std::uint32_t>(&copy[4]);

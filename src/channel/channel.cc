@@ -2,6 +2,7 @@
 #include "weft/channel.h"
 
 #include <cstring>
+#include <utility>
 
 #include "channel/channel_object.h"
 #include "channel/context_object.h"
@@ -37,14 +38,14 @@ std::uint64_t sum_of(std::span<const iovec> vector) {
 }  // namespace
 
 Message::Message(Message&& other) noexcept
-    : channel_(std::move(other.channel_)),
+    : channel_(std::exchange(other.channel_, nullptr)),
       bytes_(other.bytes_),
       frame_(other.frame_),
       region_(other.region_) {}
 
 Message& Message::operator=(Message&& other) noexcept {
   release();
-  channel_ = std::move(other.channel_);
+  channel_ = std::exchange(other.channel_, nullptr);
   bytes_ = other.bytes_, frame_ = other.frame_, region_ = other.region_;
   return *this;
 }
@@ -53,15 +54,15 @@ Message::~Message() { release(); }
 
 void Message::release() {
   if (channel_ == nullptr) return;
-  {
-    const std::lock_guard guard(channel_->context().lock());
-    Incoming back{bytes_.data(), bytes_.size(), frame_, {}};
-    if (region_ != nullptr) {
-      back.region = {const_cast<std::byte*>(bytes_.data()), bytes_.size(), {}, {}, region_};
-    }
-    channel_->endpoint().release(back);
+  std::shared_ptr<ChannelObject> last;  // destroyed without the lock
+  const std::lock_guard guard(channel_->context().lock());
+  Incoming back{bytes_.data(), bytes_.size(), frame_, {}};
+  if (region_ != nullptr) {
+    back.region = {const_cast<std::byte*>(bytes_.data()), bytes_.size(), {}, {}, region_};
   }
-  channel_.reset();
+  channel_->endpoint().release(back);
+  if (--channel_->views == 0) last = std::move(channel_->self);
+  channel_ = nullptr;
 }
 
 Channel& Channel::operator=(Channel&& other) noexcept {
@@ -168,7 +169,8 @@ Result<std::optional<Message>> Channel::try_receive() {
     if (!incoming) return std::nullopt;
   }
   Message message;
-  message.channel_ = object_;
+  message.channel_ = &channel;
+  ++channel.views;
   message.bytes_ = {incoming->data, incoming->length};
   message.frame_ = incoming->frame;
   message.region_ = incoming->region.handle;
@@ -234,6 +236,7 @@ Result<void> Channel::close(Deadline deadline) {
   }
   const std::lock_guard guard(channel.context().lock());
   channel.disconnect();
+  if (channel.views > 0) channel.self = object_;
   return result;
 }
 

@@ -69,7 +69,7 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
 
 Hello ChannelObject::hello() const {
   return {reinterpret_cast<std::uint64_t>(control_.memory), RemoteKey(control_region_->rkey),
-          endpoint_->grant()};
+          endpoint_->grant(), endpoint_->send_slots()};
 }
 
 void ChannelObject::meet(const Hello& peer) { endpoint_->connect(peer); }

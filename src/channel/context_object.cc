@@ -151,14 +151,15 @@ void ContextObject::rest(ChannelObject& channel) {
 bool ContextObject::visit(ChannelObject& channel) {
   if (channel.life() != Life::kOpen) return false;
   Endpoint& endpoint = channel.endpoint();
-  const std::uint64_t before = endpoint.receive().figures().frames;
   endpoint.progress(now_);
   if (endpoint.failed()) channel.lose(std::string(endpoint.error()));
   if (!channel.grown && endpoint.send().phase() > 0) {
     channel.grown = true;
     grown_.push_back(&channel);
   }
-  if (endpoint.receive().figures().frames == before) return false;
+  const std::uint64_t frames = endpoint.receive().figures().frames;  // the application looks too
+  if (frames == channel.frames_seen) return false;
+  channel.frames_seen = frames;
   channel.last_event_ns = now_;
   return true;
 }

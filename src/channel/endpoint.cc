@@ -17,7 +17,7 @@ void Hello::emit(std::span<std::byte, kBytes> to) const {
   store(&to[24], ring.key.value);
   store(&to[28], ring.slots);
   store(&to[32], ring.slot_bytes);
-  store(&to[36], std::uint32_t{0});
+  store(&to[36], send_slots);
 }
 
 std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
@@ -29,9 +29,11 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
   hello.ring.key = RemoteKey(load<std::uint32_t>(&from[24]));
   hello.ring.slots = load<std::uint32_t>(&from[28]);
   hello.ring.slot_bytes = load<std::uint32_t>(&from[32]);
-  if (hello.control == 0 || hello.control % 8 != 0 || hello.ring.address == 0 ||
-      hello.ring.address % 8 != 0 || hello.ring.slots < 2 || hello.ring.slots > 256 ||
-      hello.ring.slot_bytes % 8 != 0 || hello.ring.slot_bytes < slot_bytes_of(100) ||
+  hello.send_slots = load<std::uint32_t>(&from[36]);
+  if (hello.send_slots < 2 || hello.send_slots > 256 || hello.control == 0 ||
+      hello.control % 8 != 0 || hello.ring.address == 0 || hello.ring.address % 8 != 0 ||
+      hello.ring.slots < 2 || hello.ring.slots > 256 || hello.ring.slot_bytes % 8 != 0 ||
+      hello.ring.slot_bytes < slot_bytes_of(100) ||
       hello.ring.slot_bytes > slot_bytes_of(200'000)) {
     return std::nullopt;
   }
@@ -42,7 +44,7 @@ void Endpoint::connect(const Hello& peer) {
   peer_control_ = peer.control;
   peer_key_ = peer.control_key;
   send_.connect(peer.ring);
-  receive_.connect(peer.control, peer.control_key, control_key_);
+  receive_.connect(peer.control, peer.control_key, control_key_, peer.send_slots);
 }
 
 bool Endpoint::scan() {
@@ -52,13 +54,13 @@ bool Endpoint::scan() {
   return true;
 }
 
-// Half a ring of free slots is worth a write of its own; less travels with the next frame.
+// Half of what the sender can use is worth a write of its own; less travels with the next frame.
 void Endpoint::note_progress() {
   send_.set_reverse_consumed(receive_.consumed());
   const std::uint32_t with_frame = send_.reported();
   if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
   const std::uint32_t owed = receive_.consumed() - told_consumed_;
-  if (owed >= std::max(1u, receive_.slots() / 2) || receive_.pulled() != told_pulled_) {
+  if (owed >= std::max(1u, receive_.window() / 2) || receive_.pulled() != told_pulled_) {
     tell_wanted_ = true;
   }
   if (receive_.peer_closed() && owed > 0) tell_wanted_ = true;

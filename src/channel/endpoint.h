@@ -19,6 +19,7 @@ struct Hello {
   std::uint64_t control = 0;
   RemoteKey control_key;
   RemoteRing ring;
+  std::uint32_t send_slots = 0;  ///< of this end's send ring: the peer returns room in time for it
 
   static constexpr std::size_t kBytes = 40;
   void emit(std::span<std::byte, kBytes> to) const;
@@ -41,6 +42,7 @@ class Endpoint {
   bool start() { return receive_.start() && send_.start(); }
   void connect(const Hello& peer);
   RemoteRing grant() const { return receive_.grant(); }
+  std::uint32_t send_slots() const { return send_.slots(); }
   void stop() {
     send_.stop();
     receive_.stop();

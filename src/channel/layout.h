@@ -53,6 +53,14 @@ struct RecordHead {
   std::uint32_t length = 0;  ///< of the payload
 };
 
+/// Sequences of control messages: which request (16 bits), and which repetition of it (16 bits). A
+/// repetition that overtakes its request is so never answered with the answer to another.
+inline constexpr std::uint32_t kRepeatsMost = 65'000;
+constexpr std::uint32_t request_of(std::uint32_t sequence) { return sequence >> 16; }
+constexpr std::uint32_t first_of_next_request(std::uint32_t sequence) {
+  return (request_of(sequence) + 1) << 16;
+}
+
 /// The payload of kMove and kAbandon.
 struct Move {
   std::uint32_t channel = 0, phase = 0, slot_bytes = 0, slots = 0, sequence = 0;

@@ -147,6 +147,7 @@ bool ReceiveHalf::on_move(const Move& move) {
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
     return fail("a control message asks for buffers of a size that does not exist");
   }
+  peer_slots_ = std::min(peer_slots_, move.slots);
   answer_.sequence = move.sequence;
   answer_.phase = move.phase;
   if (pending_.exists()) {
@@ -216,7 +217,7 @@ void ReceiveHalf::post_answer() {
 }
 
 void ReceiveHalf::progress(std::uint32_t repeat) {
-  if (answered_ != 0 && static_cast<std::int32_t>(repeat - answered_) > 0) {
+  if (answered_ != 0 && request_of(repeat) == request_of(answered_) && repeat > answered_) {
     answer_.sequence = repeat;
     answer_waiting_ = true;
   }

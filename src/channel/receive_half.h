@@ -10,6 +10,7 @@
 // checked where it is used, also when it was checked before.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -47,8 +48,10 @@ class ReceiveHalf {
   RemoteRing grant() const {
     return {current_.address(), current_.remote_key, current_.slots, current_.slot_bytes};
   }
-  void connect(std::uint64_t peer_control, RemoteKey key, LocalKey control_key) {
+  void connect(std::uint64_t peer_control, RemoteKey key, LocalKey control_key,
+               std::uint32_t send_slots) {
     peer_control_ = peer_control, peer_key_ = key, control_key_ = control_key;
+    peer_slots_ = send_slots;
   }
   void stop();
 
@@ -65,7 +68,8 @@ class ReceiveHalf {
 
   std::uint32_t consumed() const { return consumed_; }
   std::uint32_t pulled() const { return pulled_; }
-  std::uint32_t slots() const { return current_.slots; }
+  /// Slots that the sender can use: its own ring may have fewer.
+  std::uint32_t window() const { return std::min(current_.slots, peer_slots_); }
   std::uint32_t phase() const { return current_.phase; }
   bool peer_closed() const { return peer_closed_; }
   /// Nothing more will ever be delivered.
@@ -119,6 +123,7 @@ class ReceiveHalf {
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
   LocalKey control_key_;
+  std::uint32_t peer_slots_ = 2;  // the fewest that it ever said
 
   Ring current_, pending_, retired_;
   std::vector<Ring> kept_;

@@ -138,12 +138,12 @@ bool SendHalf::post_frame(bool signaled) {
   store(frame + used_ + 4, tag);
   const std::uint64_t end =
       remote_.address + std::uint64_t{(next_ - base_) % remote_.slots + 1} * remote_.slot_bytes;
-  outlet_.post_and_wake({.local = frame,
-                         .local_key = local_.local_key,
-                         .length = length,
-                         .remote = end - length,
-                         .remote_key = remote_.key,
-                         .signaled = signaled});
+  frame_work_ = outlet_.post_and_wake({.local = frame,
+                                       .local_key = local_.local_key,
+                                       .length = length,
+                                       .remote = end - length,
+                                       .remote_key = remote_.key,
+                                       .signaled = signaled});
   reported_ = reverse_consumed_;
   ++next_;
   ++figures_.frames;

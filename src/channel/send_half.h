@@ -70,6 +70,7 @@ class SendHalf {
   std::uint32_t reported() const { return reported_; }
 
   std::uint32_t phase() const { return local_.phase; }
+  std::uint32_t slots() const { return local_.slots; }
   bool moving() const { return state_ != State::kSteady; }
   bool busy() const { return moving() || old_.exists() || frame_open_ || !loans_.empty(); }
   std::uint32_t sequence() const { return sequence_; }
@@ -136,6 +137,7 @@ class SendHalf {
   std::uint32_t target_ = 0;
   std::uint32_t sequence_ = 0;
   std::uint32_t tries_ = 0;
+  std::uint32_t frame_work_ = 0;  // the work of the newest frame
   std::uint32_t old_last_work_ = 0;
   std::uint32_t control_frame_ = 0;  // the frame with the control message
   Nanoseconds answer_deadline_ = kNever;

@@ -46,8 +46,9 @@ bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
   if (!make_room(kRecordBytes + sizeof(Move))) return true;
   clear_flags(answer_slot());
   const PhaseSize& size = settings_.phases[phase];
-  const Move move{channel_,   phase,       slot_bytes_of(size.payload_bytes),
-                  size.slots, ++sequence_, settings_.strict ? 1u : 0u};
+  sequence_ = first_of_next_request(sequence_);
+  const Move move{channel_,   phase,     slot_bytes_of(size.payload_bytes),
+                  size.slots, sequence_, settings_.strict ? 1u : 0u};
   store(append(Kind::kMove, sizeof move), move);
   state_ = State::kAsked;
   tries_ = 0;
@@ -69,7 +70,9 @@ void SendHalf::check_answer(Nanoseconds now) {
       [[fallthrough]];
     case Found::kCorrupt:
       ++figures_.corrupt;
-      return repeat(now);
+      clear_flags(answer_slot());  // seen once
+      if (tries_ < settings_.control_repeats) return repeat(now);
+      [[fallthrough]];
     case Found::kNothing:
     case Found::kTorn:
     case Found::kStale:
@@ -104,10 +107,10 @@ void SendHalf::on_answer(const Acknowledgement& answer, Nanoseconds now) {
 // The repetition goes by the status words, which outlive every ring: the ring that carried the
 // control message may be gone by now. The receiver answers anew, it does not provision anew.
 void SendHalf::repeat(Nanoseconds now) {
-  if (++tries_ > settings_.control_repeats) {
-    give_up(now, settings_.refusal_pause_ns);
-    return;
-  }
+  // A strict sender goes on asking: the receiver may have left the small ring, and may be slow.
+  const std::uint32_t most = settings_.strict ? kRepeatsMost : settings_.control_repeats;
+  if (tries_ >= most) return give_up(now, settings_.refusal_pause_ns);
+  ++tries_;
   clear_flags(answer_slot());
   ++sequence_;
   ++figures_.repeats;
@@ -116,7 +119,7 @@ void SendHalf::repeat(Nanoseconds now) {
 }
 
 void SendHalf::give_up(Nanoseconds now, Nanoseconds pause_ns) {
-  if (settings_.strict) {  // the receiver may have left the small ring: there is no way back
+  if (settings_.strict) {  // there is no way back
     fail("the peer never answered a control message in a way that could be read");
     return;
   }
@@ -164,12 +167,12 @@ void SendHalf::leave(Nanoseconds now) {
     }
     if (frame_open_) return;
     old_ = local_;
-    old_last_work_ = outlet_.posted();
+    old_last_work_ = frame_work_;
     local_ = fresh_;
     fresh_ = {};
     return switch_rings();
   }
-  if (frame_open_ || !outlet_.done(outlet_.posted())) return;
+  if (frame_open_ || !outlet_.done(frame_work_)) return;
   const std::uint32_t phase = local_.phase;
   if (settings_.keep_small) {
     kept_.push_back(local_);

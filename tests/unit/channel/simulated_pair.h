@@ -150,7 +150,9 @@ class SimulatedSide final : public Wires {
     const std::uint32_t tail = work.length > 8 ? 8 : 0;
     if (!body_done) std::memcpy(remote, local, work.length - tail);
     if (body_done) std::memcpy(remote + work.length - tail, local + work.length - tail, tail);
-    if (work.length == kAcknowledgementBytes && corrupt_next > 0 && (body_done || tail == 0)) {
+    const bool answer = work.length == kAcknowledgementBytes &&
+                        keys_.live.at(work.remote_key.value).length == kPeerPartBytes;
+    if (answer && corrupt_next > 0 && body_done) {
       --corrupt_next;
       remote[corrupt_byte] ^= std::byte{0x41};
     }
@@ -198,7 +200,7 @@ class SimulatedPair {
 
   static Hello hello(const End& end) {
     return {reinterpret_cast<std::uint64_t>(end.control), RemoteKey(end.control_key),
-            end.endpoint.grant()};
+            end.endpoint.grant(), end.endpoint.send_slots()};
   }
   static void complete(End& end) {
     while (!end.wires.completions.empty()) {
