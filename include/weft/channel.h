@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "weft/channel_settings.h"
 #include "weft/result.h"
@@ -104,6 +105,8 @@ class Channel {
   Result<void> close(Deadline deadline);
   bool connected() const;
   Statistics statistics() const;
+  /// A number of the user's, by which Context::take_ready() names this channel.
+  void set_tag(std::uint64_t tag);
 
  private:
   friend class Context;
@@ -142,6 +145,10 @@ class Context {
   bool progress();
   /// Polls for a while, then sleeps, until something happened or the deadline passed.
   bool wait(Deadline deadline);
+  /// Channels with something to receive (or an end to learn of) that were not named since the last
+  /// time that try_receive() gave nothing. For programs with many peers: nobody looks at all of
+  /// them.
+  std::vector<std::uint64_t> take_ready();
   /// Becomes readable when progress() has something to do; valid after arm() gave true, once.
   int fd() const;
   /// False: there is something to do right now.

@@ -166,7 +166,10 @@ Result<std::optional<Message>> Channel::try_receive() {
       channel.lose(std::string(endpoint.receive().error()));
       return lost(channel);
     }
-    if (!incoming) return std::nullopt;
+    if (!incoming) {
+      channel.ready = false;
+      return std::nullopt;
+    }
   }
   Message message;
   message.channel_ = &channel;
@@ -238,6 +241,11 @@ Result<void> Channel::close(Deadline deadline) {
   channel.disconnect();
   if (channel.views > 0) channel.self = object_;
   return result;
+}
+
+void Channel::set_tag(std::uint64_t tag) {
+  const std::lock_guard guard(object_->context().lock());
+  object_->tag = tag;
 }
 
 bool Channel::connected() const {

@@ -43,6 +43,7 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
   if (!charge(kControlBytes)) return refuse("no memory left in the budget for another channel");
   control_ = device.slab().allocate(kControlBytes);
   if (control_.memory == nullptr) return refuse(explain_registration(errno, kControlBytes));
+  std::memset(control_.memory, 0, kControlBytes);
   control_region_ = ibv_reg_mr(device.pd(), control_.memory, kPeerPartBytes, kRemoteWrite);
   if (control_region_ == nullptr) return refuse(explain_registration(errno, kPeerPartBytes));
   endpoint_.emplace(*settings_, *this, control_.memory, Slab::local_key(control_), kSendDepth,
@@ -125,6 +126,7 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
       return std::nullopt;
     }
     ring.remote_key = RemoteKey(made->region->rkey);
+    for (std::uint32_t i = 1; i <= slots; ++i) store(ring.slot(i) - kTailBytes, std::uint64_t{0});
   }
   ring.handle = made.release();
   return ring;

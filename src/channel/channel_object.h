@@ -65,6 +65,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool post(const Work& work) override;
 
   // The context's notes about this channel.
+  std::uint64_t tag = 0;
+  bool ready = false;  ///< is in the context's list
   bool active = false, grown = false, blocked = false, counted_connecting = false;
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;

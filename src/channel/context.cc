@@ -103,6 +103,11 @@ Result<Channel> Context::connect(const std::string& host, std::uint16_t port, De
 
 bool Context::progress() { return one_round(*object_); }
 bool Context::wait(Deadline deadline) { return wait_for_something(*object_, deadline); }
+std::vector<std::uint64_t> Context::take_ready() {
+  const std::lock_guard guard(object_->lock());
+  return object_->take_ready();
+}
+
 int Context::fd() const { return object_->fd(); }
 
 bool Context::arm() {

@@ -186,6 +186,7 @@ void ContextObject::on_connection(rdma_cm_event& event) {
       poll_completions();  // what came before it counts
       if (channel->has_endpoint()) channel->endpoint().progress(now_);
       channel->lose("the connection was ended by the peer");
+      if (channel->has_endpoint()) note_ready(*channel);
       break;
     default:
       break;

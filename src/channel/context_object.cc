@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint32_t kWatchedMost = 64;
 /// A channel that was silent this long is not looked at any more.
 constexpr Nanoseconds kRestAfter = 2'000'000;
-constexpr Nanoseconds kConnectionsEvery = 500'000, kGrownEvery = 2'000'000;
+constexpr Nanoseconds kConnectionsEvery = 500'000, kGrownEvery = 2'000'000,
+                      kTrimEvery = 100'000'000;
 /// Sleeping with something under way, or with grown channels: how long at most.
 constexpr Nanoseconds kBusySleep = 1'000'000, kGrownSleep = 50'000'000;
 
@@ -95,6 +96,8 @@ void ContextObject::know(ChannelObject& channel) { by_qpn_[channel.qpn()] = &cha
 
 void ContextObject::forget(ChannelObject& channel) {
   by_qpn_.erase(channel.qpn());
+  std::erase(ready_, &channel);
+  channel.ready = false;
   if (channel.active) erase_unordered(active_, &channel);
   if (channel.grown) erase_unordered(grown_, &channel);
   if (channel.endpoint().mode() == Mode::kWatching) --watching_;
@@ -114,6 +117,21 @@ void ContextObject::activate(ChannelObject& channel) {
   }
 }
 
+void ContextObject::note_ready(ChannelObject& channel) {
+  if (channel.ready) return;
+  const bool something = channel.endpoint().receive().has_something();
+  if (!something && channel.life() != Life::kLost) return;
+  channel.ready = true;
+  ready_.push_back(&channel);
+}
+
+std::vector<std::uint64_t> ContextObject::take_ready() {
+  std::vector<std::uint64_t> tags;
+  for (const ChannelObject* channel : ready_) tags.push_back(channel->tag);
+  ready_.clear();
+  return tags;
+}
+
 bool ContextObject::poll_completions() {
   if (device_ == nullptr) return false;
   bool any = false;
@@ -127,11 +145,14 @@ bool ContextObject::poll_completions() {
         channel.lose(fmt::format("the connection failed: {}", ibv_wc_status_str(wc.status)));
       }
       channel.lose("the connection was ended by the peer");
+      note_ready(channel);
     } else if ((wc.opcode & IBV_WC_RECV) != 0) {
       activate(channel);
       if (channel.life() == Life::kOpen) channel.endpoint().progress(now_);
+      note_ready(channel);
     } else {
       channel.endpoint().on_done(static_cast<std::uint32_t>(wc.wr_id));
+      note_ready(channel);  // what was read is complete
     }
   }
   return any;
@@ -146,6 +167,7 @@ void ContextObject::rest(ChannelObject& channel) {
   if (endpoint.unrung()) endpoint.ring();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   endpoint.progress(now_);
+  note_ready(channel);
 }
 
 bool ContextObject::visit(ChannelObject& channel) {
@@ -153,6 +175,7 @@ bool ContextObject::visit(ChannelObject& channel) {
   Endpoint& endpoint = channel.endpoint();
   endpoint.progress(now_);
   if (endpoint.failed()) channel.lose(std::string(endpoint.error()));
+  note_ready(channel);
   if (!channel.grown && endpoint.send().phase() > 0) {
     channel.grown = true;
     grown_.push_back(&channel);
@@ -197,6 +220,10 @@ bool ContextObject::round() {
     } else {
       ++i;
     }
+  }
+  if (device_ != nullptr && now_ - trimmed_at_ > kTrimEvery) {
+    trimmed_at_ = now_;
+    device_->slab().trim();
   }
   if (now_ - grown_at_ > kGrownEvery) {
     grown_at_ = now_;

@@ -55,6 +55,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void know(ChannelObject& channel);
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
+  void note_ready(ChannelObject& channel);
+  std::vector<std::uint64_t> take_ready();
   bool round();
   bool poll_completions();
   bool arm();
@@ -94,12 +96,12 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::vector<ChannelObject*> channels_;  // by index
   std::vector<std::uint32_t> free_indices_;
   std::unordered_map<std::uint32_t, ChannelObject*> by_qpn_;
-  std::vector<ChannelObject*> active_, grown_;
+  std::vector<ChannelObject*> active_, grown_, ready_;
   std::vector<ListenerObject*> listeners_;
   std::vector<std::shared_ptr<ChannelObject>> dropped_;
   std::uint32_t watching_ = 0;
   std::uint32_t connecting_ = 0;
-  Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0;
+  Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;
   std::uint32_t rounds_ = 0;
 };
 

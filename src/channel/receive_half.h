@@ -74,6 +74,8 @@ class ReceiveHalf {
   bool peer_closed() const { return peer_closed_; }
   /// Nothing more will ever be delivered.
   bool at_end() const { return peer_closed_ && deliver_ == scan_; }
+  /// There may be a message to deliver, or the end.
+  bool has_something() const { return deliver_ != scan_ || peer_closed_ || !error_.empty(); }
   bool busy() const { return retired_.exists() || answer_waiting_ || !pulls_.empty(); }
   std::uint64_t registered_bytes() const;
   const ReceiveFigures& figures() const { return figures_; }

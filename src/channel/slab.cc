@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "base/assert.h"
 #include "weft/extensions.h"
 
 namespace weft::channel {
 namespace {
 
 constexpr std::size_t kLine = 64, kPage = 4096;
-constexpr std::size_t kChunkLeast = std::size_t{256} << 10, kChunkMost = std::size_t{4} << 20;
+constexpr std::size_t kChunkLeast = std::size_t{1} << 20, kChunkMost = std::size_t{4} << 20;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -77,10 +75,20 @@ class Chunk {
       }
     }
     free_[offset] = bytes;
-    give_back_pages(offset, bytes);
+    idle_ = 0;
+    trimmed_ = false;
   }
 
-  bool empty() const { return used_ == 0; }
+  /// True: nothing of it has been in use for a while.
+  bool trim() {
+    if (++idle_ < 2) return false;
+    if (!trimmed_) {
+      for (const auto& [offset, bytes] : free_) give_back_pages(offset, bytes);
+    }
+    trimmed_ = true;
+    return used_ == 0;
+  }
+
   std::size_t bytes() const { return bytes_; }
   std::uint32_t local_key() const { return region_->lkey; }
 
@@ -98,13 +106,15 @@ class Chunk {
   void* arena_ = nullptr;
   ibv_mr* region_ = nullptr;
   std::map<std::size_t, std::size_t> free_;  // offset, length
+  int idle_ = 0;                             // calls of trim() since something became free
+  bool trimmed_ = true;
 };
 
 Slab::Slab(ibv_pd* pd) : pd_(pd) {}
 Slab::~Slab() = default;
 
 Chunk* Slab::add_chunk(std::size_t least) {
-  // A tenth more than there is, within bounds: few chunks where there are many channels.
+  // A quarter of what there is, within bounds: few chunks where there are many channels.
   std::size_t bytes = std::clamp<std::size_t>(chunk_bytes_ / 4, kChunkLeast, kChunkMost);
   bytes = round_up(std::max(bytes, least), kPage);
   auto chunk = std::make_unique<Chunk>();
@@ -126,21 +136,24 @@ Block Slab::allocate(std::size_t bytes) {
     block.chunk = add_chunk(bytes);
     if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes);
   }
-  if (block.memory != nullptr) std::memset(block.memory, 0, bytes);
   return block;
 }
 
 void Slab::free(Block& block) {
   if (block.memory == nullptr) return;
   block.chunk->free(block.memory, block.bytes);
-  if (block.chunk->empty() && chunks_.size() > 1) {
-    const auto at = std::find_if(chunks_.begin(), chunks_.end(),
-                                 [&](const auto& chunk) { return chunk.get() == block.chunk; });
-    WEFT_ASSERT(at != chunks_.end());
-    chunk_bytes_ -= (*at)->bytes();
-    chunks_.erase(at);
-  }
   block = {};
+}
+
+void Slab::trim() {
+  for (std::size_t i = 0; i < chunks_.size();) {
+    if (!chunks_[i]->trim() || chunks_.size() == 1) {
+      ++i;
+      continue;
+    }
+    chunk_bytes_ -= chunks_[i]->bytes();
+    chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 LocalKey Slab::local_key(const Block& block) { return LocalKey(block.chunk->local_key()); }

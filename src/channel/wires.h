@@ -62,7 +62,8 @@ struct Work {
 
 class Wires {
  public:
-  /// Allocates, clears and registers. Nothing: no memory, or none to spare for this channel.
+  /// Allocates and registers; no slot of it looks like a frame. Nothing: no memory, or none to
+  /// spare for this channel.
   virtual std::optional<Ring> provision(RingUse use, std::uint32_t phase, std::uint32_t slots,
                                         std::uint32_t slot_bytes) = 0;
   /// Its keys stop working before this returns.
