@@ -80,7 +80,8 @@ class Channel {
  public:
   Channel(Channel&&) noexcept = default;
   Channel& operator=(Channel&& other) noexcept;
-  /// Closes; what was sent is still delivered if the peer takes it within a second.
+  /// Closes, without waiting: what was sent is delivered by further rounds of the context, if the
+  /// peer takes it within a second.
   ~Channel();
 
   /// Takes as much of the message as can go now. 0: not yet, no error; call again. Less than all:
@@ -112,6 +113,7 @@ class Channel {
   friend class Context;
   friend class Listener;
   explicit Channel(std::shared_ptr<ChannelObject> object) : object_(std::move(object)) {}
+  void let_go();
   std::shared_ptr<ChannelObject> object_;
   std::unique_ptr<Message> held_;  // the next one, which was larger than the buffers offered
 };
@@ -131,6 +133,10 @@ class Listener {
 class Context {
  public:
   static Result<Context> create(ContextOptions options = {});
+  Context(Context&&) noexcept = default;
+  Context& operator=(Context&&) = delete;
+  /// Channels whose handles are gone have a second to deliver what was sent.
+  ~Context();
 
   /// Port 0: any that is free.
   Result<Listener> listen(const std::string& host, std::uint16_t port,

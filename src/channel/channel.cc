@@ -13,7 +13,7 @@ bool wait_for_something(ContextObject& context, Deadline deadline);
 
 namespace {
 
-constexpr std::chrono::seconds kLinger{1};
+constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// Looks for one channel's messages between two rounds for all.
 constexpr std::uint32_t kLooksPerRound = 16;
 
@@ -65,15 +65,28 @@ void Message::release() {
   channel_ = nullptr;
 }
 
+void Channel::let_go() {
+  if (object_ == nullptr) return;
+  held_.reset();
+  bool linger = false;
+  {
+    const std::lock_guard guard(object_->context().lock());
+    linger = object_->life() == Life::kOpen && !object_->context().abandoned();
+    if (linger) object_->context().linger(object_, kLingerNs);
+  }
+  if (!linger) static_cast<void>(close(in({})));
+  const std::lock_guard guard(object_->context().lock());
+  if (object_->views > 0) object_->self = object_;
+}
+
 Channel& Channel::operator=(Channel&& other) noexcept {
-  if (object_ != nullptr) static_cast<void>(close(in(kLinger)));
+  let_go();
   object_ = std::move(other.object_);
+  held_ = std::move(other.held_);
   return *this;
 }
 
-Channel::~Channel() {
-  if (object_ != nullptr) static_cast<void>(close(in(kLinger)));
-}
+Channel::~Channel() { let_go(); }
 
 Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_t size_hint) {
   ChannelObject& channel = *object_;
@@ -239,7 +252,6 @@ Result<void> Channel::close(Deadline deadline) {
   }
   const std::lock_guard guard(channel.context().lock());
   channel.disconnect();
-  if (channel.views > 0) channel.self = object_;
   return result;
 }
 

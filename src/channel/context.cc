@@ -1,6 +1,4 @@
 // The public handles of context and listener.
-#include <poll.h>
-
 #include <algorithm>
 
 #include "channel/context_object.h"
@@ -12,18 +10,13 @@ namespace {
 /// Waking from sleep costs as much as this much polling.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kRoundsPerLook = 16;
+constexpr std::chrono::seconds kLinger{1};
 
 Result<std::shared_ptr<const Settings>> checked(const ContextObject& context,
                                                 const std::optional<Settings>& settings) {
   if (!settings) return context.settings();
   if (auto ok = check(*settings); !ok) return tl::unexpected(ok.error());
   return std::make_shared<const Settings>(*settings);
-}
-
-int milliseconds_until(Deadline deadline) {
-  const auto left = deadline - std::chrono::steady_clock::now();
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-  return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1000));
 }
 
 bool one_round(ContextObject& context) {
@@ -45,15 +38,34 @@ bool wait_for_something(ContextObject& context, Deadline deadline) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;
     if (now < sleep_at) continue;
+    const std::uint64_t ticket = context.sleepers().ticket();
+    bool armed = false;
     {
       const std::lock_guard guard(context.lock());
-      if (!context.arm()) return true;
+      armed = context.arm();
     }
-    pollfd waiting{context.fd(), POLLIN, 0};
-    poll(&waiting, 1, milliseconds_until(deadline));
+    // With something found there is nothing to sleep for; the ticket is given back all the same.
+    context.sleepers().sleep(ticket, context.fd(), armed ? deadline : Deadline{});
+    if (!armed) return true;
     const std::lock_guard guard(context.lock());
     context.take_wakeups();
   }
+}
+
+Context::~Context() {
+  if (object_ == nullptr) return;
+  const auto deadline = in(kLinger);
+  while (std::chrono::steady_clock::now() < deadline) {
+    {
+      const std::lock_guard guard(object_->lock());
+      if (!object_->lingers()) break;
+    }
+    wait_for_something(*object_, std::min(deadline, in(std::chrono::milliseconds(10))));
+  }
+  std::vector<std::shared_ptr<ChannelObject>> dropped;
+  const std::lock_guard guard(object_->lock());
+  object_->abandon();
+  dropped = object_->take_dropped();
 }
 
 Result<Context> Context::create(ContextOptions options) {

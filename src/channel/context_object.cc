@@ -68,7 +68,8 @@ Result<void> ContextObject::open() {
   epoll_event event{};
   event.events = EPOLLIN;
   if (epoll_ < 0 || timer_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, connections_->fd, &event) != 0 ||
-      epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) != 0) {
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) != 0 ||
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, sleepers_.wake_fd(), &event) != 0) {
     return fail(Errc::kSystem, fmt::format("epoll: {}", std::strerror(errno)));
   }
   return {};
@@ -233,7 +234,42 @@ bool ContextObject::round() {
     connections_at_ = now_;
     if (poll_connections()) any = true;
   }
+  if (!lingering_.empty()) visit_lingering();
+  if (any) sleepers_.wake();
   return any;
+}
+
+void ContextObject::linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns) {
+  channel->blocked = true;
+  lingering_.push_back({std::move(channel), now_ + time_ns});
+}
+
+void ContextObject::visit_lingering() {
+  for (std::size_t i = 0; i < lingering_.size();) {
+    ChannelObject& channel = *lingering_[i].channel;
+    bool done = channel.life() != Life::kOpen || now_ >= lingering_[i].until;
+    if (!done) {
+      channel.endpoint().progress(now_);
+      done = channel.endpoint().close() && channel.endpoint().send().drained();
+    }
+    if (!done) {
+      ++i;
+      continue;
+    }
+    channel.disconnect();
+    dropped_.push_back(std::move(lingering_[i].channel));
+    lingering_[i] = std::move(lingering_.back());
+    lingering_.pop_back();
+  }
+}
+
+void ContextObject::abandon() {
+  abandoned_ = true;
+  for (Lingering& one : lingering_) {
+    one.channel->disconnect();
+    dropped_.push_back(std::move(one.channel));
+  }
+  lingering_.clear();
 }
 
 bool ContextObject::arm() {
@@ -259,7 +295,9 @@ bool ContextObject::arm() {
 }
 
 void ContextObject::set_timer() {
-  const Nanoseconds sleep = !active_.empty() ? kBusySleep : !grown_.empty() ? kGrownSleep : 0;
+  const Nanoseconds sleep = !active_.empty() || !lingering_.empty() ? kBusySleep
+                            : !grown_.empty()                       ? kGrownSleep
+                                                                    : 0;
   itimerspec when{};
   when.it_value.tv_nsec = static_cast<long>(sleep);
   timerfd_settime(timer_, 0, &when, nullptr);

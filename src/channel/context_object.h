@@ -18,6 +18,7 @@
 #include "channel/budget.h"
 #include "channel/channel_object.h"
 #include "channel/device.h"
+#include "channel/sleepers.h"
 #include "weft/channel.h"
 
 namespace weft::channel {
@@ -62,6 +63,13 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   bool arm();
   int fd() const { return epoll_; }
   void take_wakeups();
+  Sleepers& sleepers() { return sleepers_; }
+  /// Takes over a channel whose handle is gone: rounds deliver what it sent, within the time.
+  void linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns);
+  bool lingers() const { return !lingering_.empty(); }
+  /// Nobody makes rounds any more: what lingers ends now.
+  void abandon();
+  bool abandoned() const { return abandoned_; }
   void drop(ListenerObject& listener) { std::erase(listeners_, &listener); }
   /// Channels that failed before anybody owned them; to be destroyed without the lock.
   std::vector<std::shared_ptr<ChannelObject>> take_dropped() { return std::move(dropped_); }
@@ -76,6 +84,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   bool visit(ChannelObject& channel);
   void rest(ChannelObject& channel);
   void visit_grown();
+  void visit_lingering();
   void set_timer();
   // context_connect.cc
   bool poll_connections();
@@ -99,6 +108,13 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::vector<ChannelObject*> active_, grown_, ready_;
   std::vector<ListenerObject*> listeners_;
   std::vector<std::shared_ptr<ChannelObject>> dropped_;
+  struct Lingering {
+    std::shared_ptr<ChannelObject> channel;
+    Nanoseconds until;
+  };
+  std::vector<Lingering> lingering_;
+  bool abandoned_ = false;
+  Sleepers sleepers_;
   std::uint32_t watching_ = 0;
   std::uint32_t connecting_ = 0;
   Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;

@@ -160,10 +160,9 @@ std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_h
   if (state_ == State::kLeaving) return 0;
   if (state_ == State::kAsked && settings_.strict) return 0;  // 334, 348, 350
   if (lent_number_ != 0) {
-    if (vector[0].iov_base == lent_memory_ && vector[0].iov_len == lent_bytes_) {
-      return take_lent(vector, total);
-    }
+    if (is_lent(vector[0])) return take_lent(vector, total);
     if (rest_ > 0) return 0;
+    if (loan_done(lent_number_)) lent_number_ = 0;  // read, but the caller did not come to hear it
   }
   Scan scan = scan_vector(vector, threshold(), settings_.policy, size_hint);  // 338
   const auto& last = settings_.phases.back();
@@ -243,8 +242,8 @@ std::uint32_t SendHalf::lend(std::span<const std::byte> message) {
 
 std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t total) {
   const iovec& element = vector[0];
-  if (lent_number_ != 0) {
-    if (!loan_done(lent_number_)) return 0;
+  if (lent_number_ != 0) {  // one at a time: another one waits
+    if (!is_lent(element) || !loan_done(lent_number_)) return 0;
     lent_number_ = 0;
     return element.iov_len;
   }

@@ -99,6 +99,9 @@ class SendHalf {
   std::uint64_t take_pieces(std::span<const iovec> vector, std::uint64_t bytes,
                             std::uint64_t total);
   std::uint64_t take_lent(std::span<const iovec> vector, std::uint64_t total);
+  bool is_lent(const iovec& element) const {
+    return element.iov_base == lent_memory_ && element.iov_len == lent_bytes_;
+  }
   void settle_loans();
   bool fail(std::string_view why);
   // send_move.cc: phases

@@ -31,7 +31,7 @@ Pair::Pair(const std::string& address, const channel::ContextOptions& options) :
   in_ = here() ? up[0] : down[0];
   ::close(here() ? down[0] : down[1]);
   ::close(here() ? up[1] : up[0]);
-  context_ = must(channel::Context::create(options));
+  context_.emplace(must(channel::Context::create(options)));
 }
 
 Pair::~Pair() {
