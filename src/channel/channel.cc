@@ -9,8 +9,6 @@
 
 namespace weft::channel {
 
-bool wait_for_something(ContextObject& context, Deadline deadline);
-
 namespace {
 
 constexpr Nanoseconds kLingerNs = 1'000'000'000;
@@ -115,6 +113,7 @@ Result<void> Channel::send(std::span<const iovec> message, Deadline deadline) {
   std::vector<iovec> rest(message.begin(), message.end());
   std::span<iovec> left(rest);
   for (;;) {
+    const std::uint64_t seen = object_->context().events();
     auto taken = try_send(left);
     if (!taken) return tl::unexpected(taken.error());
     while (*taken > 0) {  // cut off what was taken
@@ -129,7 +128,7 @@ Result<void> Channel::send(std::span<const iovec> message, Deadline deadline) {
     if (std::chrono::steady_clock::now() >= deadline) {
       return fail(Errc::kTimedOut, "the message could not be sent in time");
     }
-    wait_for_something(object_->context(), deadline);
+    wait_for_something(object_->context(), deadline, seen);
   }
 }
 
@@ -195,13 +194,14 @@ Result<std::optional<Message>> Channel::try_receive() {
 
 Result<Message> Channel::receive(Deadline deadline) {
   for (;;) {
+    const std::uint64_t seen = object_->context().events();
     auto message = try_receive();
     if (!message) return tl::unexpected(message.error());
     if (*message) return std::move(**message);
     if (std::chrono::steady_clock::now() >= deadline) {
       return fail(Errc::kTimedOut, "no message came in time");
     }
-    wait_for_something(object_->context(), deadline);
+    wait_for_something(object_->context(), deadline, seen);
   }
 }
 
@@ -231,6 +231,7 @@ Result<void> Channel::close(Deadline deadline) {
   held_.reset();
   Result<void> result;
   for (;;) {
+    const std::uint64_t seen = channel.context().events();
     {
       const std::lock_guard guard(channel.context().lock());
       if (channel.life() == Life::kConnecting || channel.life() == Life::kClosed) break;
@@ -248,7 +249,7 @@ Result<void> Channel::close(Deadline deadline) {
       result = fail(Errc::kTimedOut, "the peer did not take everything in time");
       break;
     }
-    wait_for_something(channel.context(), deadline);
+    wait_for_something(channel.context(), deadline, seen);
   }
   const std::lock_guard guard(channel.context().lock());
   channel.disconnect();

@@ -29,11 +29,12 @@ bool one_round(ContextObject& context) {
 
 }  // namespace
 
-bool wait_for_something(ContextObject& context, Deadline deadline) {
+bool wait_for_something(ContextObject& context, Deadline deadline, std::uint64_t seen) {
   const auto sleep_at = std::chrono::steady_clock::now() + kSpin;
   for (;;) {
     for (int i = 0; i < kRoundsPerLook; ++i) {
-      if (one_round(context)) return true;
+      one_round(context);
+      if (context.events() != seen) return true;
     }
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return false;
@@ -42,7 +43,7 @@ bool wait_for_something(ContextObject& context, Deadline deadline) {
     bool armed = false;
     {
       const std::lock_guard guard(context.lock());
-      armed = context.arm();
+      armed = context.arm() && context.events() == seen;
     }
     // With something found there is nothing to sleep for; the ticket is given back all the same.
     context.sleepers().sleep(ticket, context.fd(), armed ? deadline : Deadline{});
@@ -60,7 +61,8 @@ Context::~Context() {
       const std::lock_guard guard(object_->lock());
       if (!object_->lingers()) break;
     }
-    wait_for_something(*object_, std::min(deadline, in(std::chrono::milliseconds(10))));
+    wait_for_something(*object_, std::min(deadline, in(std::chrono::milliseconds(10))),
+                       object_->events());
   }
   std::vector<std::shared_ptr<ChannelObject>> dropped;
   const std::lock_guard guard(object_->lock());
@@ -101,20 +103,23 @@ Result<Channel> Context::connect(const std::string& host, std::uint16_t port, De
                                  std::optional<Settings> settings) {
   auto channel = start_connect(host, port, std::move(settings));
   if (!channel) return channel;
-  while (!channel->connected()) {
+  for (;;) {
+    const std::uint64_t seen = object_->events();
+    if (channel->connected()) return channel;
     if (const auto error = channel->statistics().error; !error.empty()) {
       return fail(Errc::kNotFound, error);
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       return fail(Errc::kTimedOut, "the peer did not answer in time");
     }
-    wait_for_something(*object_, deadline);
+    wait_for_something(*object_, deadline, seen);
   }
-  return channel;
 }
 
 bool Context::progress() { return one_round(*object_); }
-bool Context::wait(Deadline deadline) { return wait_for_something(*object_, deadline); }
+bool Context::wait(Deadline deadline) {
+  return wait_for_something(*object_, deadline, object_->events());
+}
 std::vector<std::uint64_t> Context::take_ready() {
   const std::lock_guard guard(object_->lock());
   return object_->take_ready();
@@ -147,11 +152,12 @@ std::optional<Channel> Listener::try_accept() {
 
 Result<Channel> Listener::accept(Deadline deadline) {
   for (;;) {
+    const std::uint64_t seen = object_->context->events();
     if (auto channel = try_accept()) return std::move(*channel);
     if (std::chrono::steady_clock::now() >= deadline) {
       return fail(Errc::kTimedOut, "nobody connected in time");
     }
-    wait_for_something(*object_->context, deadline);
+    wait_for_something(*object_->context, deadline, seen);
   }
 }
 

@@ -213,8 +213,9 @@ bool ContextObject::round() {
     ChannelObject& channel = *active_[i];
     if (visit(channel)) any = true;
     const bool silent = now_ - channel.last_event_ns > kRestAfter && !channel.endpoint().busy();
-    if (silent || channel.life() != Life::kOpen) {
-      rest(channel);
+    if (silent) rest(channel);
+    // What could not be rung for lack of room stays.
+    if ((silent && !channel.endpoint().unrung()) || channel.life() != Life::kOpen) {
       channel.active = false;
       active_[i] = active_.back();
       active_.pop_back();
@@ -235,8 +236,13 @@ bool ContextObject::round() {
     if (poll_connections()) any = true;
   }
   if (!lingering_.empty()) visit_lingering();
-  if (any) sleepers_.wake();
+  if (any) note_event();
   return any;
+}
+
+void ContextObject::note_event() {
+  events_.fetch_add(1, std::memory_order_release);
+  sleepers_.wake();
 }
 
 void ContextObject::linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns) {
@@ -281,7 +287,8 @@ bool ContextObject::arm() {
     const std::uint64_t before = channel.endpoint().receive().figures().frames;
     rest(channel);
     if (channel.endpoint().receive().figures().frames != before) found = true;
-    if (channel.endpoint().busy() && channel.life() == Life::kOpen) {
+    if ((channel.endpoint().busy() || channel.endpoint().unrung()) &&
+        channel.life() == Life::kOpen) {
       ++i;
       continue;
     }
@@ -290,6 +297,7 @@ bool ContextObject::arm() {
     active_.pop_back();
   }
   if (poll_connections()) found = true;
+  if (found) note_event();  // it may be for another thread
   if (!found) set_timer();
   return !found;
 }

@@ -6,6 +6,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -37,6 +38,9 @@ class ListenerObject {
   std::vector<std::shared_ptr<ChannelObject>> coming;
 };
 
+/// Polls for a while, then sleeps; true when something happened since `seen` was asked for.
+bool wait_for_something(ContextObject& context, Deadline deadline, std::uint64_t seen);
+
 class ContextObject : public std::enable_shared_from_this<ContextObject> {
  public:
   explicit ContextObject(const ContextOptions& options);
@@ -64,6 +68,9 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   int fd() const { return epoll_; }
   void take_wakeups();
   Sleepers& sleepers() { return sleepers_; }
+  /// Counts what happened. Who finds nothing and wants to wait remembers it from before the look:
+  /// another thread's round may take up what this one waits for.
+  std::uint64_t events() const { return events_.load(std::memory_order_acquire); }
   /// Takes over a channel whose handle is gone: rounds deliver what it sent, within the time.
   void linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns);
   bool lingers() const { return !lingering_.empty(); }
@@ -85,6 +92,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void rest(ChannelObject& channel);
   void visit_grown();
   void visit_lingering();
+  void note_event();
   void set_timer();
   // context_connect.cc
   bool poll_connections();
@@ -115,6 +123,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::vector<Lingering> lingering_;
   bool abandoned_ = false;
   Sleepers sleepers_;
+  std::atomic<std::uint64_t> events_{0};
   std::uint32_t watching_ = 0;
   std::uint32_t connecting_ = 0;
   Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;
