@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/channel_command.h"
 #include "cli/env_command.h"
 #include "cli/run_command.h"
 #include "cli/sim_command.h"
@@ -17,7 +18,11 @@ int main(int argc, char** argv) {
   const CLI::App* env_command = weft::cli::add_env_command(app, env);
   weft::cli::SimOptions sim;
   const CLI::App* sim_command = weft::cli::add_sim_command(app, sim);
+  weft::cli::add_channel_commands(app);
   std::vector<std::string> arguments(argv + 1, argv + std::max(argc, 1));
+  if (run.program = weft::cli::channel_program(arguments); !run.program.empty()) {
+    return weft::cli::run_run_command(run);
+  }
   if (!arguments.empty() && arguments[0] == "run") {
     run.program = weft::cli::cut_off_program(*run_command, arguments);
   }
@@ -27,6 +32,7 @@ int main(int argc, char** argv) {
     if (run_command->parsed()) return weft::cli::run_run_command(run);
     if (env_command->parsed()) return weft::cli::run_env_command(env);
     if (sim_command->parsed()) return weft::cli::run_sim_command(sim);
+    throw CLI::CallForHelp();  // `weft bench` alone
   } catch (const CLI::Error& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

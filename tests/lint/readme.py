@@ -1,5 +1,6 @@
-"""The first example in the README is examples/first_write.cc, to the letter: a program that a
-newcomer copies is one that the tests compiled and ran. Every file that the README links exists."""
+"""Every example in the README is a file of examples/, to the letter, examples/first_write.cc among
+them: a program that a newcomer copies is one that the tests compiled and ran. Every file that the
+README links exists."""
 
 import re
 
@@ -12,6 +13,10 @@ def problems_of(root, text):
     code = (root / EXAMPLE).read_text()
     if f"```cpp\n{code}```" not in text:
         yield f"README.md: its first example differs from {EXAMPLE}"
+    known = {path.read_text() for path in (root / "examples").glob("*.cc")}
+    for block in re.findall(r"```cpp\n(.*?)```", text, re.DOTALL):
+        if block not in known:
+            yield f"README.md: the example that begins '{block.splitlines()[0]}' differs from all files"
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         if not (root / target).exists():
             yield f"README.md: links {target}, which does not exist"

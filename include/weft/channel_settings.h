@@ -1,0 +1,72 @@
+// What a user of channels may set, with the ranges and the defaults. Plain values, freely copied;
+// read once, when a context is made or a connection is opened, and checked there: a value outside
+// its range is refused with a message that names the range.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/result.h"
+#include "weft/types.h"
+
+namespace weft::channel {
+
+/// Buffers of one size: how much a message may have to fit one, and how many there are in a ring.
+struct PhaseSize {
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t slots = 4;
+};
+
+/// What of a vector decides whether it needs larger buffers (A4, A5).
+enum class Policy : std::uint8_t {
+  kInOrder,    ///< what stands before the first oversized element goes at once
+  kAny,        ///< any oversized element sends all of the vector through large buffers
+  kLargest,    ///< the largest element decides
+  kSum,        ///< the sum of all lengths decides
+  kFromLast,   ///< as kAny, but the last element is examined first
+  kCallerSays  ///< the size that the caller gives along with the vector decides
+};
+
+/// When the sender makes its large buffers (A10, A13).
+enum class ProvisionOrder : std::uint8_t {
+  kAfterAcknowledgement,   ///< the usual order
+  kBeforeAcknowledgement,  ///< right after the control message was sent
+  kBeforeControl           ///< before the control message is sent
+};
+
+/// How messages travel in one phase (A15). Above the largest buffer it is always rendezvous.
+enum class Transfer : std::uint8_t { kEager, kRendezvous };
+
+struct Settings {
+  /// Small: 100 to 2,000 bytes. Every further one: 1,000 to 200,000, and larger than the last.
+  std::vector<PhaseSize> phases{{512, 4}, {16384, 4}};
+  std::uint8_t start_phase = 0;  ///< with the last one: fixed buffers
+  /// Oversized is what is strictly larger: bytes, or, if that is 0, a share of the phase's size.
+  std::uint32_t threshold_bytes = 0;
+  std::uint32_t threshold_percent = 100;  ///< 80 to 99, or 100: the size itself
+  Policy policy = Policy::kInOrder;
+  ProvisionOrder order = ProvisionOrder::kAfterAcknowledgement;
+  bool strict = false;             ///< while growth is pending every call returns 0
+  bool keep_small = false;         ///< keep the buffers of the phase that a channel leaves
+  std::vector<Transfer> transfer;  ///< per phase; a phase that is not named is eager
+  std::uint64_t max_message_bytes = std::uint64_t{1} << 30;
+  Nanoseconds acknowledgement_timeout_ns = 50'000'000;
+  std::uint32_t control_repeats = 3;  ///< then the channel goes on small, and asks again later
+  Nanoseconds refusal_pause_ns = 100'000'000;   ///< before growth is asked for again
+  Nanoseconds shrink_after_ns = 1'000'000'000;  ///< without an oversized message; 0: never
+  /// Sizes are learned: growth is asked for only when this many of the last 64 messages were
+  /// oversized, others go in pieces. 0: at once.
+  std::uint32_t learn_after = 0;
+
+  /// For ten thousand connections that hardly ever speak: 4 KiB each, both sides together.
+  static Settings tiny();
+  /// The largest buffers from the start: what this library is compared with.
+  static Settings fixed(std::uint32_t payload_bytes = 16384, std::uint32_t slots = 4);
+};
+
+/// Refuses what lies outside its range; a warning, which may be empty, when all is well.
+Result<std::string> check(const Settings& settings);
+
+}  // namespace weft::channel

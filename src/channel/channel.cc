@@ -1,0 +1,274 @@
+// The public handles of channel and message.
+#include "weft/channel.h"
+
+#include <cstring>
+#include <utility>
+
+#include "channel/channel_object.h"
+#include "channel/context_object.h"
+
+namespace weft::channel {
+
+namespace {
+
+constexpr Nanoseconds kLingerNs = 1'000'000'000;
+/// Looks for one channel's messages between two rounds for all.
+constexpr std::uint32_t kLooksPerRound = 16;
+
+tl::unexpected<Error> lost(const ChannelObject& channel) {
+  if (channel.life() == Life::kConnecting) {
+    return fail(Errc::kInvalidState, "the channel is not connected yet");
+  }
+  std::string why = channel.statistics().error;
+  return fail(Errc::kInvalidState, why.empty() ? std::string("the channel is closed") : why);
+}
+
+iovec as_iovec(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+std::uint64_t sum_of(std::span<const iovec> vector) {
+  std::uint64_t sum = 0;
+  for (const iovec& element : vector) sum += element.iov_len;
+  return sum;
+}
+
+}  // namespace
+
+Message::Message(Message&& other) noexcept
+    : channel_(std::exchange(other.channel_, nullptr)),
+      bytes_(other.bytes_),
+      frame_(other.frame_),
+      region_(other.region_) {}
+
+Message& Message::operator=(Message&& other) noexcept {
+  release();
+  channel_ = std::exchange(other.channel_, nullptr);
+  bytes_ = other.bytes_, frame_ = other.frame_, region_ = other.region_;
+  return *this;
+}
+
+Message::~Message() { release(); }
+
+void Message::release() {
+  if (channel_ == nullptr) return;
+  std::shared_ptr<ChannelObject> last;  // destroyed without the lock
+  const std::lock_guard guard(channel_->context().lock());
+  Incoming back{bytes_.data(), bytes_.size(), frame_, {}};
+  if (region_ != nullptr) {
+    back.region = {const_cast<std::byte*>(bytes_.data()), bytes_.size(), {}, {}, region_};
+  }
+  channel_->endpoint().release(back);
+  if (--channel_->views == 0) last = std::move(channel_->self);
+  channel_ = nullptr;
+}
+
+void Channel::let_go() {
+  if (object_ == nullptr) return;
+  held_.reset();
+  bool linger = false;
+  {
+    const std::lock_guard guard(object_->context().lock());
+    linger = object_->life() == Life::kOpen && !object_->context().abandoned();
+    if (linger) object_->context().linger(object_, kLingerNs);
+  }
+  if (!linger) static_cast<void>(close(in({})));
+  const std::lock_guard guard(object_->context().lock());
+  if (object_->views > 0) object_->self = object_;
+}
+
+Channel& Channel::operator=(Channel&& other) noexcept {
+  let_go();
+  object_ = std::move(other.object_);
+  held_ = std::move(other.held_);
+  return *this;
+}
+
+Channel::~Channel() { let_go(); }
+
+Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_t size_hint) {
+  ChannelObject& channel = *object_;
+  const std::lock_guard guard(channel.context().lock());
+  if (channel.life() != Life::kOpen) return lost(channel);
+  Endpoint& endpoint = channel.endpoint();
+  const std::uint64_t taken = endpoint.take(message, size_hint, channel.context().now());
+  if (taken > 0) {
+    channel.blocked = false;
+    if (endpoint.busy()) channel.context().activate(channel);
+    return taken;
+  }
+  const std::uint64_t total = sum_of(message), rest = endpoint.send().rest_bytes();
+  if (total == 0) return fail(Errc::kInvalidArgument, "message: is empty");
+  if (rest != 0 && total > rest) {
+    return fail(Errc::kInvalidArgument, "message: the rest of the message before it is missing");
+  }
+  channel.blocked = true;
+  channel.context().activate(channel);
+  channel.context().round();
+  if (channel.life() != Life::kOpen) return lost(channel);
+  return 0;
+}
+
+Result<void> Channel::send(std::span<const iovec> message, Deadline deadline) {
+  std::vector<iovec> rest(message.begin(), message.end());
+  std::span<iovec> left(rest);
+  for (;;) {
+    const std::uint64_t seen = object_->context().events();
+    auto taken = try_send(left);
+    if (!taken) return tl::unexpected(taken.error());
+    while (*taken > 0) {  // cut off what was taken
+      const std::size_t n = std::min(*taken, left[0].iov_len);
+      left[0].iov_base = static_cast<std::byte*>(left[0].iov_base) + n;
+      left[0].iov_len -= n;
+      *taken -= n;
+      if (left[0].iov_len == 0) left = left.subspan(1);
+    }
+    while (!left.empty() && left[0].iov_len == 0) left = left.subspan(1);
+    if (left.empty()) return {};
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return fail(Errc::kTimedOut, "the message could not be sent in time");
+    }
+    wait_for_something(object_->context(), deadline, seen);
+  }
+}
+
+Result<void> Channel::send(std::span<const std::byte> message, Deadline deadline) {
+  const iovec element = as_iovec(message);
+  return send(std::span(&element, 1), deadline);
+}
+
+Result<void> Channel::send(std::string_view message, Deadline deadline) {
+  return send(std::as_bytes(std::span(message.data(), message.size())), deadline);
+}
+
+Result<std::uint32_t> Channel::try_lend(std::span<const std::byte> message) {
+  ChannelObject& channel = *object_;
+  const std::lock_guard guard(channel.context().lock());
+  if (channel.life() != Life::kOpen) return lost(channel);
+  if (message.empty()) return fail(Errc::kInvalidArgument, "message: is empty");
+  const std::uint32_t loan = channel.endpoint().lend(message);
+  channel.context().activate(channel);
+  channel.context().round();
+  return loan;
+}
+
+bool Channel::returned(std::uint32_t loan) const {
+  ChannelObject& channel = *object_;
+  const std::lock_guard guard(channel.context().lock());
+  if (!channel.endpoint().send().loan_done(loan)) channel.context().round();
+  return channel.endpoint().send().loan_done(loan);
+}
+
+Result<std::optional<Message>> Channel::try_receive() {
+  ChannelObject& channel = *object_;
+  const std::lock_guard guard(channel.context().lock());
+  if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
+  Endpoint& endpoint = channel.endpoint();
+  auto incoming = endpoint.deliver();
+  if (!incoming) {
+    if (++channel.looks % kLooksPerRound == 0 || channel.life() != Life::kOpen) {
+      channel.context().round();
+      incoming = endpoint.deliver();
+    }
+    if (!incoming && endpoint.receive().at_end()) {
+      return fail(Errc::kNotFound, "the peer has closed the channel");
+    }
+    if (!incoming && channel.life() != Life::kOpen) return lost(channel);
+    if (!incoming && !endpoint.receive().error().empty()) {
+      channel.lose(std::string(endpoint.receive().error()));
+      return lost(channel);
+    }
+    if (!incoming) {
+      channel.ready = false;
+      return std::nullopt;
+    }
+  }
+  Message message;
+  message.channel_ = &channel;
+  ++channel.views;
+  message.bytes_ = {incoming->data, incoming->length};
+  message.frame_ = incoming->frame;
+  message.region_ = incoming->region.handle;
+  return std::optional<Message>(std::move(message));
+}
+
+Result<Message> Channel::receive(Deadline deadline) {
+  for (;;) {
+    const std::uint64_t seen = object_->context().events();
+    auto message = try_receive();
+    if (!message) return tl::unexpected(message.error());
+    if (*message) return std::move(**message);
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return fail(Errc::kTimedOut, "no message came in time");
+    }
+    wait_for_something(object_->context(), deadline, seen);
+  }
+}
+
+Result<std::optional<std::size_t>> Channel::try_receive_into(std::span<const iovec> buffers) {
+  if (!held_) {
+    auto message = try_receive();
+    if (!message) return tl::unexpected(message.error());
+    if (!*message) return std::nullopt;
+    held_ = std::make_unique<Message>(std::move(**message));
+  }
+  std::span<const std::byte> left = held_->bytes();
+  const std::size_t size = left.size();
+  if (size > sum_of(buffers)) {
+    return fail(Errc::kInvalidArgument, "buffers: the next message is larger");
+  }
+  for (const iovec& buffer : buffers) {
+    const std::size_t n = std::min(buffer.iov_len, left.size());
+    std::memcpy(buffer.iov_base, left.data(), n);
+    left = left.subspan(n);
+  }
+  held_.reset();
+  return size;
+}
+
+Result<void> Channel::close(Deadline deadline) {
+  ChannelObject& channel = *object_;
+  held_.reset();
+  Result<void> result;
+  for (;;) {
+    const std::uint64_t seen = channel.context().events();
+    {
+      const std::lock_guard guard(channel.context().lock());
+      if (channel.life() == Life::kConnecting || channel.life() == Life::kClosed) break;
+      Endpoint& endpoint = channel.endpoint();
+      if (channel.life() == Life::kLost) {
+        if (!endpoint.send().drained()) result = lost(channel);
+        break;
+      }
+      endpoint.progress(channel.context().now());
+      if (endpoint.close() && endpoint.send().drained()) break;
+      channel.blocked = true;
+      channel.context().activate(channel);
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      result = fail(Errc::kTimedOut, "the peer did not take everything in time");
+      break;
+    }
+    wait_for_something(channel.context(), deadline, seen);
+  }
+  const std::lock_guard guard(channel.context().lock());
+  channel.disconnect();
+  return result;
+}
+
+void Channel::set_tag(std::uint64_t tag) {
+  const std::lock_guard guard(object_->context().lock());
+  object_->tag = tag;
+}
+
+bool Channel::connected() const {
+  const std::lock_guard guard(object_->context().lock());
+  return object_->life() == Life::kOpen;
+}
+
+Statistics Channel::statistics() const {
+  const std::lock_guard guard(object_->context().lock());
+  return object_->statistics();
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,214 @@
+#include "channel/channel_object.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "channel/context_object.h"
+
+namespace weft::channel {
+namespace {
+
+/// Work that one channel may have in its queue pair.
+constexpr std::uint32_t kSendDepth = 16;
+
+constexpr int kRemoteWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+}  // namespace
+
+ChannelObject::ChannelObject(std::shared_ptr<ContextObject> context,
+                             std::shared_ptr<const Settings> settings)
+    : context_(std::move(context)), settings_(std::move(settings)), index_(context_->add(*this)) {}
+
+ChannelObject::~ChannelObject() {
+  const std::lock_guard guard(context_->lock());
+  disconnect();
+  if (endpoint_) endpoint_->stop();
+  if (control_region_ != nullptr) ibv_dereg_mr(control_region_);
+  if (control_.memory != nullptr) {
+    context_->device()->slab().free(control_);
+    refund(kControlBytes);
+  }
+  context_->remove(*this);
+}
+
+bool ChannelObject::prepare(rdma_cm_id* id) {
+  id_ = id;
+  Device& device = *context_->device();
+  const auto refuse = [this](std::string why) {
+    error_ = std::move(why);
+    return false;
+  };
+  if (!charge(kControlBytes)) return refuse("no memory left in the budget for another channel");
+  control_ = device.slab().allocate(kControlBytes);
+  if (control_.memory == nullptr) return refuse(explain_registration(errno, kControlBytes));
+  std::memset(control_.memory, 0, kControlBytes);
+  control_region_ = ibv_reg_mr(device.pd(), control_.memory, kPeerPartBytes, kRemoteWrite);
+  if (control_region_ == nullptr) return refuse(explain_registration(errno, kPeerPartBytes));
+  endpoint_.emplace(*settings_, *this, control_.memory, Slab::local_key(control_), kSendDepth,
+                    index_);
+  if (!endpoint_->start()) {
+    return refuse(error_.empty() ? "no memory left in the budget for the rings" : error_);
+  }
+  if (!device.make_room(context_->budget().channels())) {
+    return refuse(fmt::format("enlarging the completion queue: {}", std::strerror(errno)));
+  }
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = attributes.recv_cq = device.cq();
+  attributes.srq = device.srq();
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap.max_send_wr = kSendDepth;
+  attributes.cap.max_send_sge = 1;
+  if (rdma_create_qp(id, device.pd(), &attributes) != 0) {
+    return refuse(fmt::format("creating a queue pair: {}", std::strerror(errno)));
+  }
+  qp_ = id->qp;
+  context_->know(*this);
+  return true;
+}
+
+Hello ChannelObject::hello() const {
+  return {reinterpret_cast<std::uint64_t>(control_.memory), RemoteKey(control_region_->rkey),
+          endpoint_->grant(), endpoint_->send_slots()};
+}
+
+void ChannelObject::meet(const Hello& peer) { endpoint_->connect(peer); }
+
+void ChannelObject::lose(std::string why) {
+  if (life_ == Life::kClosed || life_ == Life::kLost) return;
+  if (error_.empty()) error_ = std::move(why);
+  life_ = Life::kLost;
+}
+
+// The queue pair goes first: behind it no work is under way.
+void ChannelObject::disconnect() {
+  if (qp_ != nullptr) {
+    context_->forget(*this);
+    if (life_ == Life::kOpen) rdma_disconnect(id_);
+    rdma_destroy_qp(id_);
+    qp_ = nullptr;
+  }
+  if (id_ != nullptr) rdma_destroy_id(id_);
+  id_ = nullptr;
+  life_ = Life::kClosed;
+}
+
+bool ChannelObject::charge(std::uint64_t bytes) {
+  if (!context_->budget().take(charged_, bytes)) return false;
+  charged_ += bytes;
+  return true;
+}
+void ChannelObject::refund(std::uint64_t bytes) {
+  charged_ -= bytes;
+  context_->budget().give_back(bytes);
+}
+
+std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, std::uint32_t slots,
+                                             std::uint32_t slot_bytes) {
+  const std::uint64_t bytes = std::uint64_t{slots} * slot_bytes;
+  if (!charge(bytes)) return std::nullopt;
+  auto made = std::make_unique<Registration>();
+  made->block = context_->device()->slab().allocate(bytes);
+  if (made->block.memory == nullptr) {
+    error_ = explain_registration(errno, bytes);
+    refund(bytes);
+    return std::nullopt;
+  }
+  Ring ring{made->block.memory,           slots, slot_bytes, phase,
+            Slab::local_key(made->block), {},    nullptr,    true};
+  if (use == RingUse::kReceive) {  // its own key, for exactly these bytes: no other channel's
+    made->region = ibv_reg_mr(context_->device()->pd(), ring.memory, bytes, kRemoteWrite);
+    if (made->region == nullptr) {
+      error_ = explain_registration(errno, bytes);
+      context_->device()->slab().free(made->block);
+      refund(bytes);
+      return std::nullopt;
+    }
+    ring.remote_key = RemoteKey(made->region->rkey);
+    for (std::uint32_t i = 1; i <= slots; ++i) store(ring.slot(i) - kTailBytes, std::uint64_t{0});
+  }
+  ring.handle = made.release();
+  return ring;
+}
+
+void ChannelObject::unregister(Ring& ring) {
+  auto* made = static_cast<Registration*>(ring.handle);
+  if (made->region != nullptr) ibv_dereg_mr(made->region);
+  made->region = nullptr;
+  ring.registered = false;
+}
+
+void ChannelObject::release(Ring& ring) {
+  const std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
+  context_->device()->slab().free(made->block);
+  refund(std::uint64_t{ring.slots} * ring.slot_bytes);
+  ring = {};
+}
+
+std::optional<Region> ChannelObject::lend(std::span<const std::byte> bytes) {
+  auto* memory = const_cast<std::byte*>(bytes.data());
+  ibv_mr* region =
+      ibv_reg_mr(context_->device()->pd(), memory, bytes.size(), IBV_ACCESS_REMOTE_READ);
+  if (region == nullptr) return std::nullopt;
+  auto* made = new Registration{{}, region};
+  return Region{memory, bytes.size(), LocalKey(region->lkey), RemoteKey(region->rkey), made};
+}
+
+std::optional<Region> ChannelObject::borrow(std::uint64_t bytes) {
+  if (!charge(bytes)) return std::nullopt;
+  auto made = std::make_unique<Registration>();
+  made->block = context_->device()->slab().allocate(bytes);
+  if (made->block.memory == nullptr) {
+    refund(bytes);
+    return std::nullopt;
+  }
+  const Block& block = made->block;
+  return Region{block.memory, bytes, Slab::local_key(block), {}, made.release()};
+}
+
+void ChannelObject::give_back(Region& region) {
+  const std::unique_ptr<Registration> made(static_cast<Registration*>(region.handle));
+  if (made->region != nullptr) ibv_dereg_mr(made->region);
+  if (made->block.memory != nullptr) {
+    context_->device()->slab().free(made->block);
+    refund(region.length);
+  }
+  region = {};
+}
+
+bool ChannelObject::post(const Work& work) {
+  if (qp_ == nullptr) return false;
+  ibv_sge element{reinterpret_cast<std::uint64_t>(work.local), work.length, work.local_key.value};
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.wr_id = std::uint64_t{index_} << 32 | work.number;
+  wr.sg_list = &element;
+  wr.num_sge = work.length > 0 ? 1 : 0;
+  wr.opcode = work.op == Work::Op::kRead ? IBV_WR_RDMA_READ
+              : work.bell                ? IBV_WR_RDMA_WRITE_WITH_IMM
+                                         : IBV_WR_RDMA_WRITE;
+  wr.send_flags = work.signaled ? IBV_SEND_SIGNALED : 0;
+  wr.wr.rdma.remote_addr = work.remote;
+  wr.wr.rdma.rkey = work.remote_key.value;
+  return ibv_post_send(qp_, &wr, &bad) == 0;
+}
+
+Statistics ChannelObject::statistics() const {
+  Statistics out;
+  out.error = error_;
+  out.registered_bytes = charged_;
+  if (!endpoint_) return out;
+  const SendFigures& send = endpoint_->send().figures();
+  const ReceiveFigures& receive = endpoint_->receive().figures();
+  out.send_phase = endpoint_->send().phase();
+  out.receive_phase = endpoint_->receive().phase();
+  out.messages_sent = send.messages, out.bytes_sent = send.bytes, out.frames_sent = send.frames;
+  out.messages_received = receive.messages, out.bytes_received = receive.bytes;
+  out.frames_received = receive.frames;
+  out.grows = send.grows, out.shrinks = send.shrinks, out.refusals = send.refusals;
+  out.postponements = send.postponements, out.repeats = send.repeats, out.rendezvous = send.loans;
+  if (out.error.empty()) out.error = endpoint_->error();
+  return out;
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,99 @@
+// One end of a connection over libibverbs: the endpoint of the protocol, its queue pair and its
+// identifier of the connection manager. Owned by the handles (Channel, Message) and, until it is
+// accepted, by its listener; the context knows it by number. All under the context's lock.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "channel/endpoint.h"
+#include "channel/slab.h"
+#include "weft/channel.h"
+
+namespace weft::channel {
+
+class ListenerObject;
+
+enum class Life : std::uint8_t {
+  kConnecting,
+  kOpen,
+  kLost,   ///< the peer or the queue pair is gone; what has arrived can still be received
+  kClosed  ///< by this end
+};
+
+class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, public Wires {
+ public:
+  ChannelObject(std::shared_ptr<ContextObject> context, std::shared_ptr<const Settings> settings);
+  ~ChannelObject();
+  ChannelObject(const ChannelObject&) = delete;
+  ChannelObject& operator=(const ChannelObject&) = delete;
+
+  /// Rings, control block and queue pair; false: error() says why.
+  bool prepare(rdma_cm_id* id);
+  void meet(const Hello& peer);
+  Hello hello() const;
+  /// Ends the connection. The rings stay for those who still look at messages in them.
+  void disconnect();
+  void lose(std::string why);
+
+  ContextObject& context() const { return *context_; }
+  Endpoint& endpoint() { return *endpoint_; }
+  bool has_endpoint() const { return endpoint_.has_value(); }
+  Life life() const { return life_; }
+  void set_life(Life life) { life_ = life; }
+  const std::string& error() const { return error_; }
+  std::uint32_t index() const { return index_; }
+  std::uint32_t qpn() const { return qp_ != nullptr ? qp_->qp_num : 0; }
+  std::uint64_t charged_bytes() const { return charged_; }
+  rdma_cm_id* id() const { return id_; }
+  void set_id(rdma_cm_id* id) { id_ = id; }
+  Statistics statistics() const;
+
+  // Wires
+  std::optional<Ring> provision(RingUse use, std::uint32_t phase, std::uint32_t slots,
+                                std::uint32_t slot_bytes) override;
+  void unregister(Ring& ring) override;
+  void release(Ring& ring) override;
+  std::optional<Region> lend(std::span<const std::byte> bytes) override;
+  std::optional<Region> borrow(std::uint64_t bytes) override;
+  void give_back(Region& region) override;
+  bool post(const Work& work) override;
+
+  // The context's notes about this channel.
+  std::uint64_t tag = 0;
+  bool ready = false;  ///< is in the context's list
+  bool active = false, grown = false, blocked = false, counted_connecting = false;
+  Nanoseconds last_event_ns = 0;
+  std::uint64_t frames_seen = 0;
+  std::uint32_t looks = 0;
+  ListenerObject* listener = nullptr;  ///< until it is accepted
+  std::uint32_t views = 0;
+  std::shared_ptr<ChannelObject> self;  ///< when only views are left of it
+
+ private:
+  struct Registration {
+    Block block;
+    ibv_mr* region = nullptr;
+  };
+  bool charge(std::uint64_t bytes);
+  void refund(std::uint64_t bytes);
+
+  const std::shared_ptr<ContextObject> context_;
+  const std::shared_ptr<const Settings> settings_;
+  std::uint32_t index_ = 0;
+  Life life_ = Life::kConnecting;
+  rdma_cm_id* id_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+  Block control_;
+  ibv_mr* control_region_ = nullptr;
+  std::optional<Endpoint> endpoint_;
+  std::uint64_t charged_ = 0;
+  std::string error_;
+};
+
+}  // namespace weft::channel

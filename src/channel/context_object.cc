@@ -1,0 +1,321 @@
+#include "channel/context_object.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace weft::channel {
+namespace {
+
+/// Channels whose memory is looked at in each round; those beyond ring.
+constexpr std::uint32_t kWatchedMost = 64;
+/// A channel that was silent this long is not looked at any more.
+constexpr Nanoseconds kRestAfter = 2'000'000;
+constexpr Nanoseconds kConnectionsEvery = 500'000, kGrownEvery = 2'000'000,
+                      kTrimEvery = 100'000'000;
+/// Sleeping with something under way, or with grown channels: how long at most.
+constexpr Nanoseconds kBusySleep = 1'000'000, kGrownSleep = 50'000'000;
+
+Nanoseconds clock_now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<Nanoseconds>(time.tv_sec) * 1'000'000'000 +
+         static_cast<Nanoseconds>(time.tv_nsec);
+}
+
+void erase_unordered(std::vector<ChannelObject*>& list, ChannelObject* channel) {
+  const auto at = std::find(list.begin(), list.end(), channel);
+  if (at == list.end()) return;
+  *at = list.back();
+  list.pop_back();
+}
+
+}  // namespace
+
+ContextObject::ContextObject(const ContextOptions& options)
+    : budget_(options.budget_bytes),
+      settings_(std::make_shared<const Settings>(options.settings)),
+      now_(clock_now()) {}
+
+ContextObject::~ContextObject() {
+  device_.reset();
+  if (connections_ != nullptr) rdma_destroy_event_channel(connections_);
+  if (epoll_ >= 0) close(epoll_);
+  if (timer_ >= 0) close(timer_);
+}
+
+Result<void> ContextObject::open() {
+  connections_ = rdma_create_event_channel();
+  if (connections_ == nullptr) {
+    return fail(
+        Errc::kSystem,
+        fmt::format("the RDMA connection manager cannot be opened: {} (on a machine without "
+                    "RDMA hardware start the program with `weft run --`)",
+                    std::strerror(errno)));
+  }
+  fcntl(connections_->fd, F_SETFL, fcntl(connections_->fd, F_GETFL) | O_NONBLOCK);
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ < 0 || timer_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, connections_->fd, &event) != 0 ||
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) != 0 ||
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, sleepers_.wake_fd(), &event) != 0) {
+    return fail(Errc::kSystem, fmt::format("epoll: {}", std::strerror(errno)));
+  }
+  return {};
+}
+
+std::uint32_t ContextObject::add(ChannelObject& channel) {
+  budget_.add_channel();
+  if (!free_indices_.empty()) {
+    const std::uint32_t index = free_indices_.back();
+    free_indices_.pop_back();
+    channels_[index] = &channel;
+    return index;
+  }
+  channels_.push_back(&channel);
+  return static_cast<std::uint32_t>(channels_.size() - 1);
+}
+
+void ContextObject::remove(ChannelObject& channel) {
+  budget_.remove_channel();
+  channels_[channel.index()] = nullptr;
+  free_indices_.push_back(channel.index());
+}
+
+void ContextObject::know(ChannelObject& channel) { by_qpn_[channel.qpn()] = &channel; }
+
+void ContextObject::forget(ChannelObject& channel) {
+  by_qpn_.erase(channel.qpn());
+  std::erase(ready_, &channel);
+  channel.ready = false;
+  if (channel.active) erase_unordered(active_, &channel);
+  if (channel.grown) erase_unordered(grown_, &channel);
+  if (channel.endpoint().mode() == Mode::kWatching) --watching_;
+  channel.active = channel.grown = false;
+}
+
+void ContextObject::activate(ChannelObject& channel) {
+  channel.last_event_ns = now_;
+  if (!channel.active) {
+    channel.active = true;
+    active_.push_back(&channel);
+  }
+  if (channel.life() == Life::kOpen && channel.endpoint().mode() != Mode::kWatching &&
+      watching_ < kWatchedMost) {
+    ++watching_;
+    channel.endpoint().set_mode(Mode::kWatching);
+  }
+}
+
+void ContextObject::note_ready(ChannelObject& channel) {
+  if (channel.ready) return;
+  const bool something = channel.endpoint().receive().has_something();
+  if (!something && channel.life() != Life::kLost) return;
+  channel.ready = true;
+  ready_.push_back(&channel);
+}
+
+std::vector<std::uint64_t> ContextObject::take_ready() {
+  std::vector<std::uint64_t> tags;
+  for (const ChannelObject* channel : ready_) tags.push_back(channel->tag);
+  ready_.clear();
+  return tags;
+}
+
+bool ContextObject::poll_completions() {
+  if (device_ == nullptr) return false;
+  bool any = false;
+  for (const ibv_wc& wc : device_->poll()) {
+    any = true;
+    const auto found = by_qpn_.find(wc.qp_num);
+    if (found == by_qpn_.end()) continue;  // of a channel that is gone
+    ChannelObject& channel = *found->second;
+    if (wc.status != IBV_WC_SUCCESS) {
+      if (wc.status != IBV_WC_WR_FLUSH_ERR) {
+        channel.lose(fmt::format("the connection failed: {}", ibv_wc_status_str(wc.status)));
+      }
+      channel.lose("the connection was ended by the peer");
+      note_ready(channel);
+    } else if ((wc.opcode & IBV_WC_RECV) != 0) {
+      activate(channel);
+      if (channel.life() == Life::kOpen) channel.endpoint().progress(now_);
+      note_ready(channel);
+    } else {
+      channel.endpoint().on_done(static_cast<std::uint32_t>(wc.wr_id));
+      note_ready(channel);  // what was read is complete
+    }
+  }
+  return any;
+}
+
+// Stops looking at a channel. The peer learns of it, and what it wrote before it learned is looked
+// for once more; what it was not rung for, it is rung for now.
+void ContextObject::rest(ChannelObject& channel) {
+  Endpoint& endpoint = channel.endpoint();
+  if (endpoint.mode() == Mode::kWatching) --watching_;
+  endpoint.set_mode(channel.blocked ? Mode::kWantsRoom : Mode::kAsleep);
+  if (endpoint.unrung()) endpoint.ring();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  endpoint.progress(now_);
+  note_ready(channel);
+}
+
+bool ContextObject::visit(ChannelObject& channel) {
+  if (channel.life() != Life::kOpen) return false;
+  Endpoint& endpoint = channel.endpoint();
+  endpoint.progress(now_);
+  if (endpoint.failed()) channel.lose(std::string(endpoint.error()));
+  note_ready(channel);
+  if (!channel.grown && endpoint.send().phase() > 0) {
+    channel.grown = true;
+    grown_.push_back(&channel);
+  }
+  const std::uint64_t frames = endpoint.receive().figures().frames;  // the application looks too
+  if (frames == channel.frames_seen) return false;
+  channel.frames_seen = frames;
+  channel.last_event_ns = now_;
+  return true;
+}
+
+// Shrinking has time: grown channels are looked at every few milliseconds. Where memory is short,
+// those with more than their share are asked for it.
+void ContextObject::visit_grown() {
+  for (std::size_t i = 0; i < grown_.size();) {
+    ChannelObject& channel = *grown_[i];
+    channel.endpoint().wish_smaller(budget_.tight() && channel.charged_bytes() > budget_.share());
+    visit(channel);
+    if (channel.endpoint().send().moving() && !channel.active) activate(channel);
+    if (channel.endpoint().send().phase() == 0 || channel.life() != Life::kOpen) {
+      channel.grown = false;
+      grown_[i] = grown_.back();
+      grown_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+bool ContextObject::round() {
+  now_ = clock_now();
+  bool any = poll_completions();
+  for (std::size_t i = 0; i < active_.size();) {
+    ChannelObject& channel = *active_[i];
+    if (visit(channel)) any = true;
+    const bool silent = now_ - channel.last_event_ns > kRestAfter && !channel.endpoint().busy();
+    if (silent) rest(channel);
+    // What could not be rung for lack of room stays.
+    if ((silent && !channel.endpoint().unrung()) || channel.life() != Life::kOpen) {
+      channel.active = false;
+      active_[i] = active_.back();
+      active_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  if (device_ != nullptr && now_ - trimmed_at_ > kTrimEvery) {
+    trimmed_at_ = now_;
+    device_->slab().trim();
+  }
+  if (now_ - grown_at_ > kGrownEvery) {
+    grown_at_ = now_;
+    visit_grown();
+  }
+  if (connecting_ > 0 || now_ - connections_at_ > kConnectionsEvery) {
+    connections_at_ = now_;
+    if (poll_connections()) any = true;
+  }
+  if (!lingering_.empty()) visit_lingering();
+  if (any) note_event();
+  return any;
+}
+
+void ContextObject::note_event() {
+  events_.fetch_add(1, std::memory_order_release);
+  sleepers_.wake();
+}
+
+void ContextObject::linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns) {
+  channel->blocked = true;
+  lingering_.push_back({std::move(channel), now_ + time_ns});
+}
+
+void ContextObject::visit_lingering() {
+  for (std::size_t i = 0; i < lingering_.size();) {
+    ChannelObject& channel = *lingering_[i].channel;
+    bool done = channel.life() != Life::kOpen || now_ >= lingering_[i].until;
+    if (!done) {
+      channel.endpoint().progress(now_);
+      done = channel.endpoint().close() && channel.endpoint().send().drained();
+    }
+    if (!done) {
+      ++i;
+      continue;
+    }
+    channel.disconnect();
+    dropped_.push_back(std::move(lingering_[i].channel));
+    lingering_[i] = std::move(lingering_.back());
+    lingering_.pop_back();
+  }
+}
+
+void ContextObject::abandon() {
+  abandoned_ = true;
+  for (Lingering& one : lingering_) {
+    one.channel->disconnect();
+    dropped_.push_back(std::move(one.channel));
+  }
+  lingering_.clear();
+}
+
+bool ContextObject::arm() {
+  if (device_ == nullptr) return !poll_connections();
+  device_->arm();
+  bool found = poll_completions();
+  for (std::size_t i = 0; i < active_.size();) {
+    ChannelObject& channel = *active_[i];
+    const std::uint64_t before = channel.endpoint().receive().figures().frames;
+    rest(channel);
+    if (channel.endpoint().receive().figures().frames != before) found = true;
+    if ((channel.endpoint().busy() || channel.endpoint().unrung()) &&
+        channel.life() == Life::kOpen) {
+      ++i;
+      continue;
+    }
+    channel.active = false;
+    active_[i] = active_.back();
+    active_.pop_back();
+  }
+  if (poll_connections()) found = true;
+  if (found) note_event();  // it may be for another thread
+  if (!found) set_timer();
+  return !found;
+}
+
+void ContextObject::set_timer() {
+  const Nanoseconds sleep = !active_.empty() || !lingering_.empty() ? kBusySleep
+                            : !grown_.empty()                       ? kGrownSleep
+                                                                    : 0;
+  itimerspec when{};
+  when.it_value.tv_nsec = static_cast<long>(sleep);
+  timerfd_settime(timer_, 0, &when, nullptr);
+}
+
+void ContextObject::take_wakeups() {
+  if (device_ != nullptr) device_->take_events();
+  std::uint64_t ticks = 0;
+  const ssize_t got = read(timer_, &ticks, sizeof ticks);
+  static_cast<void>(got);  // nothing to read is as good
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,133 @@
+// What the handles of a context share: the device, the connection manager's events, the budget, the
+// channels, and one round of progress for all of them. Only few channels are looked at in each
+// round: those whose memory is watched, and those with something under way; the others ring.
+// One lock guards all of it. Owned by shared_ptr.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/lock.h"
+#include "channel/budget.h"
+#include "channel/channel_object.h"
+#include "channel/device.h"
+#include "channel/sleepers.h"
+#include "weft/channel.h"
+
+namespace weft::channel {
+
+class ListenerObject {
+ public:
+  explicit ListenerObject(std::shared_ptr<ContextObject> owner) : context(std::move(owner)) {}
+  ~ListenerObject();
+
+  const std::shared_ptr<ContextObject> context;
+  std::shared_ptr<const Settings> settings;
+  rdma_cm_id* id = nullptr;
+  std::uint16_t port = 0;
+  std::deque<std::shared_ptr<ChannelObject>> ready;
+  /// Accepted by us, not yet confirmed by the peer.
+  std::vector<std::shared_ptr<ChannelObject>> coming;
+};
+
+/// Polls for a while, then sleeps; true when something happened since `seen` was asked for.
+bool wait_for_something(ContextObject& context, Deadline deadline, std::uint64_t seen);
+
+class ContextObject : public std::enable_shared_from_this<ContextObject> {
+ public:
+  explicit ContextObject(const ContextOptions& options);
+  ~ContextObject();
+
+  Result<void> open();
+  base::Lock& lock() { return lock_; }
+  Device* device() { return device_.get(); }
+  Budget& budget() { return budget_; }
+  Nanoseconds now() const { return now_; }
+  std::shared_ptr<const Settings> settings() const { return settings_; }
+
+  // All of these with the lock held.
+  std::uint32_t add(ChannelObject& channel);
+  void remove(ChannelObject& channel);
+  /// From now on completions find it.
+  void know(ChannelObject& channel);
+  void forget(ChannelObject& channel);
+  void activate(ChannelObject& channel);
+  void note_ready(ChannelObject& channel);
+  std::vector<std::uint64_t> take_ready();
+  bool round();
+  bool poll_completions();
+  bool arm();
+  int fd() const { return epoll_; }
+  void take_wakeups();
+  Sleepers& sleepers() { return sleepers_; }
+  /// Counts what happened. Who finds nothing and wants to wait remembers it from before the look:
+  /// another thread's round may take up what this one waits for.
+  std::uint64_t events() const { return events_.load(std::memory_order_acquire); }
+  /// Takes over a channel whose handle is gone: rounds deliver what it sent, within the time.
+  void linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns);
+  bool lingers() const { return !lingering_.empty(); }
+  /// Nobody makes rounds any more: what lingers ends now.
+  void abandon();
+  bool abandoned() const { return abandoned_; }
+  void drop(ListenerObject& listener) { std::erase(listeners_, &listener); }
+  /// Channels that failed before anybody owned them; to be destroyed without the lock.
+  std::vector<std::shared_ptr<ChannelObject>> take_dropped() { return std::move(dropped_); }
+
+  // These two take the lock themselves.
+  Result<std::shared_ptr<ListenerObject>> listen(const std::string& host, std::uint16_t port,
+                                                 std::shared_ptr<const Settings> settings);
+  Result<std::shared_ptr<ChannelObject>> connect(const std::string& host, std::uint16_t port,
+                                                 std::shared_ptr<const Settings> settings);
+
+ private:
+  bool visit(ChannelObject& channel);
+  void rest(ChannelObject& channel);
+  void visit_grown();
+  void visit_lingering();
+  void note_event();
+  void set_timer();
+  // context_connect.cc
+  bool poll_connections();
+  void on_connection(rdma_cm_event& event);
+  Result<void> use_device(ibv_context* verbs);
+  void on_request(rdma_cm_event& event, ListenerObject& listener);
+  void on_route(ChannelObject& channel);
+  void on_established(rdma_cm_event& event, ChannelObject& channel);
+  void end_connecting(ChannelObject& channel);
+  rdma_conn_param parameters(std::span<const std::byte> hello) const;
+
+  base::Lock lock_;
+  Budget budget_;
+  std::shared_ptr<const Settings> settings_;
+  std::unique_ptr<Device> device_;
+  rdma_event_channel* connections_ = nullptr;
+  int epoll_ = -1, timer_ = -1;
+  std::vector<ChannelObject*> channels_;  // by index
+  std::vector<std::uint32_t> free_indices_;
+  std::unordered_map<std::uint32_t, ChannelObject*> by_qpn_;
+  std::vector<ChannelObject*> active_, grown_, ready_;
+  std::vector<ListenerObject*> listeners_;
+  std::vector<std::shared_ptr<ChannelObject>> dropped_;
+  struct Lingering {
+    std::shared_ptr<ChannelObject> channel;
+    Nanoseconds until;
+  };
+  std::vector<Lingering> lingering_;
+  bool abandoned_ = false;
+  Sleepers sleepers_;
+  std::atomic<std::uint64_t> events_{0};
+  std::uint32_t watching_ = 0;
+  std::uint32_t connecting_ = 0;
+  Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;
+  std::uint32_t rounds_ = 0;
+};
+
+}  // namespace weft::channel

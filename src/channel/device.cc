@@ -1,0 +1,103 @@
+#include "channel/device.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace weft::channel {
+namespace {
+
+/// Bells that may be rung before this end looks; more make the ringer wait.
+constexpr std::uint32_t kBells = 1024;
+constexpr int kFirstCompletions = 4096;
+/// Completions that one channel can have outstanding, bells apart.
+constexpr std::uint64_t kCompletionsPerChannel = 4;
+
+tl::unexpected<Error> system_error(const char* what) {
+  return fail(Errc::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string explain_registration(int error, std::uint64_t bytes) {
+  std::string text = fmt::format("registering {} bytes: {}", bytes, std::strerror(error));
+  rlimit limit{};
+  if ((error == ENOMEM || error == EAGAIN || error == EPERM) &&
+      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    text += fmt::format(
+        "; a process may lock {} KiB here: raise it with `ulimit -l unlimited` (as root, or with "
+        "`* - memlock unlimited` in /etc/security/limits.conf, or LimitMEMLOCK=infinity for a "
+        "service)",
+        limit.rlim_cur / 1024);
+  }
+  return text;
+}
+
+Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs) {
+  std::unique_ptr<Device> device(new Device);
+  device->verbs_ = verbs;
+  ibv_device_attr limits{};
+  if (ibv_query_device(verbs, &limits) != 0) return system_error("ibv_query_device");
+  device->reads_at_once_ = static_cast<std::uint8_t>(
+      std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, 16));
+  device->pd_ = ibv_alloc_pd(verbs);
+  if (device->pd_ == nullptr) return system_error("ibv_alloc_pd");
+  device->events_ = ibv_create_comp_channel(verbs);
+  if (device->events_ == nullptr) return system_error("ibv_create_comp_channel");
+  fcntl(device->events_->fd, F_SETFL, fcntl(device->events_->fd, F_GETFL) | O_NONBLOCK);
+  device->cq_ = ibv_create_cq(verbs, std::min(kFirstCompletions, limits.max_cqe), nullptr,
+                              device->events_, 0);
+  if (device->cq_ == nullptr) return system_error("ibv_create_cq");
+  ibv_srq_init_attr attributes{};
+  attributes.attr.max_wr = kBells;
+  attributes.attr.max_sge = 1;
+  device->srq_ = ibv_create_srq(device->pd_, &attributes);
+  if (device->srq_ == nullptr) return system_error("ibv_create_srq");
+  device->slab_ = std::make_unique<Slab>(device->pd_);
+  device->post_bells(kBells);
+  return device;
+}
+
+Device::~Device() {
+  slab_.reset();
+  if (srq_ != nullptr) ibv_destroy_srq(srq_);
+  if (cq_ != nullptr) ibv_destroy_cq(cq_);
+  if (events_ != nullptr) ibv_destroy_comp_channel(events_);
+  if (pd_ != nullptr) ibv_dealloc_pd(pd_);
+}
+
+bool Device::make_room(std::uint64_t channels) {
+  const std::uint64_t needed = kBells + channels * kCompletionsPerChannel;
+  if (needed <= static_cast<std::uint64_t>(cq_->cqe)) return true;
+  return ibv_resize_cq(cq_, static_cast<int>(2 * needed)) == 0 ||
+         ibv_resize_cq(cq_, static_cast<int>(needed)) == 0;
+}
+
+void Device::post_bells(std::uint32_t count) {
+  ibv_recv_wr bell{}, *bad = nullptr;  // no buffer: a bell is only its completion
+  for (std::uint32_t i = 0; i < count; ++i) ibv_post_srq_recv(srq_, &bell, &bad);
+}
+
+std::span<const ibv_wc> Device::poll() {
+  const int n = ibv_poll_cq(cq_, static_cast<int>(std::size(completions_)), completions_);
+  const auto got = std::span<const ibv_wc>(completions_, static_cast<std::size_t>(std::max(n, 0)));
+  const auto is_bell = [](const ibv_wc& wc) {
+    return wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0;
+  };
+  post_bells(static_cast<std::uint32_t>(std::count_if(got.begin(), got.end(), is_bell)));
+  return got;
+}
+
+void Device::take_events() {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  unsigned taken = 0;
+  while (taken < kBells && ibv_get_cq_event(events_, &cq, &context) == 0) ++taken;
+  if (taken > 0) ibv_ack_cq_events(cq_, taken);
+}
+
+}  // namespace weft::channel

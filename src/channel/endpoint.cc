@@ -1,0 +1,144 @@
+#include "channel/endpoint.h"
+
+#include <algorithm>
+
+namespace weft::channel {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x57434831;  // "WCH1"
+
+}  // namespace
+
+void Hello::emit(std::span<std::byte, kBytes> to) const {
+  store(&to[0], kMagic);
+  store(&to[4], control_key.value);
+  store(&to[8], control);
+  store(&to[16], ring.address);
+  store(&to[24], ring.key.value);
+  store(&to[28], ring.slots);
+  store(&to[32], ring.slot_bytes);
+  store(&to[36], send_slots);
+}
+
+std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
+  if (from.size() < kBytes || load<std::uint32_t>(&from[0]) != kMagic) return std::nullopt;
+  Hello hello;
+  hello.control_key = RemoteKey(load<std::uint32_t>(&from[4]));
+  hello.control = load<std::uint64_t>(&from[8]);
+  hello.ring.address = load<std::uint64_t>(&from[16]);
+  hello.ring.key = RemoteKey(load<std::uint32_t>(&from[24]));
+  hello.ring.slots = load<std::uint32_t>(&from[28]);
+  hello.ring.slot_bytes = load<std::uint32_t>(&from[32]);
+  hello.send_slots = load<std::uint32_t>(&from[36]);
+  if (hello.send_slots < 2 || hello.send_slots > 256 || hello.control == 0 ||
+      hello.control % 8 != 0 || hello.ring.address == 0 || hello.ring.address % 8 != 0 ||
+      hello.ring.slots < 2 || hello.ring.slots > 256 || hello.ring.slot_bytes % 8 != 0 ||
+      hello.ring.slot_bytes < slot_bytes_of(100) ||
+      hello.ring.slot_bytes > slot_bytes_of(200'000)) {
+    return std::nullopt;
+  }
+  return hello;
+}
+
+void Endpoint::connect(const Hello& peer) {
+  peer_control_ = peer.control;
+  peer_key_ = peer.control_key;
+  send_.connect(peer.ring);
+  receive_.connect(peer.control, peer.control_key, control_key_, peer.send_slots);
+}
+
+bool Endpoint::scan() {
+  std::uint32_t consumed = 0;
+  if (!receive_.scan(consumed)) return false;
+  send_.note_consumed(consumed);
+  return true;
+}
+
+// Half of what the sender can use is worth a write of its own; less travels with the next frame.
+void Endpoint::note_progress() {
+  send_.set_reverse_consumed(receive_.consumed());
+  const std::uint32_t with_frame = send_.reported();
+  if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
+  const std::uint32_t owed = receive_.consumed() - told_consumed_;
+  if (owed >= std::max(1u, receive_.window() / 2) || receive_.pulled() != told_pulled_) {
+    tell_wanted_ = true;
+  }
+  if (receive_.peer_closed() && owed > 0) tell_wanted_ = true;
+  tell();
+}
+
+void Endpoint::tell() {
+  if (send_.wants_status()) tell_wanted_ = true;
+  if (!tell_wanted_ || !outlet_.has_room() || failed()) return;
+  const Status status{receive_.consumed(), static_cast<std::uint32_t>(mode_),
+                      receive_.pulled(),   wishes_,
+                      send_.sequence(),    0};
+  std::byte* stage = control_ + kStatusStage;
+  store(stage, status);
+  outlet_.post({.local = stage,
+                .local_key = control_key_,
+                .length = sizeof status,
+                .remote = peer_control_ + kStatusOffset,
+                .remote_key = peer_key_,
+                .bell = outlet_.peer_mode() == Mode::kWantsRoom || send_.wants_status()});
+  told_consumed_ = status.consumed;
+  told_pulled_ = status.pulled;
+  tell_wanted_ = false;
+  send_.status_told();
+}
+
+void Endpoint::progress(Nanoseconds now) {
+  if (failed()) return;
+  scan();
+  send_.progress(now);
+  receive_.progress(watch32(control_ + kStatusOffset + offsetof(Status, repeat)));
+  note_progress();
+  ring_if_missed();
+}
+
+// The frame, then the mode; at the peer the mode, then the frame: with a fence between, one of the
+// two sees the other's. (Where a network interface does the writing, later rounds look again, and
+// who stops looking rings first.)
+void Endpoint::ring_if_missed() {
+  if (!outlet_.unrung()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (outlet_.peer_mode() != Mode::kWatching) ring();
+}
+
+void Endpoint::on_done(std::uint32_t number) {
+  if (outlet_.on_done(number) && receive_.on_read_done(number)) note_progress();
+}
+
+void Endpoint::set_mode(Mode mode) {
+  if (mode == mode_) return;
+  mode_ = mode;
+  tell_wanted_ = true;
+  tell();
+}
+
+void Endpoint::wish_smaller(bool wish) {
+  const std::uint32_t wishes = wish ? kWishSmaller : 0;
+  if (wishes == wishes_) return;
+  wishes_ = wishes;
+  tell_wanted_ = true;
+  tell();
+}
+
+void Endpoint::ring() {
+  if (!outlet_.has_room() || failed()) return;
+  outlet_.rung();
+  outlet_.post({.local = control_ + kStatusStage,
+                .local_key = control_key_,
+                .length = 0,
+                .remote = peer_control_,
+                .remote_key = peer_key_,
+                .bell = true});
+}
+
+std::string_view Endpoint::error() const {
+  if (!send_.error().empty()) return send_.error();
+  if (!receive_.error().empty()) return receive_.error();
+  return failed() ? "the queue pair has failed" : std::string_view{};
+}
+
+}  // namespace weft::channel

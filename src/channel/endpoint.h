@@ -1,0 +1,112 @@
+// One end of a channel: both directions, the control block, and the status words that this end
+// writes to the other. Still without clock, socket, thread or lock: the driver says what completed
+// and what time it is. Owned by the driver's channel; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "channel/outlet.h"
+#include "channel/receive_half.h"
+#include "channel/send_half.h"
+
+namespace weft::channel {
+
+/// What an end tells the other when they meet: where to write. 40 bytes on the wire.
+struct Hello {
+  std::uint64_t control = 0;
+  RemoteKey control_key;
+  RemoteRing ring;
+  std::uint32_t send_slots = 0;  ///< of this end's send ring: the peer returns room in time for it
+
+  static constexpr std::size_t kBytes = 40;
+  void emit(std::span<std::byte, kBytes> to) const;
+  /// Nothing: no hello of this version, or one that no honest peer would send.
+  static std::optional<Hello> parse(std::span<const std::byte> from);
+};
+
+class Endpoint {
+ public:
+  /// `control` is kControlBytes of cleared memory whose first kPeerPartBytes the peer may write.
+  Endpoint(const Settings& settings, Wires& wires, std::byte* control, LocalKey control_key,
+           std::uint32_t send_depth, std::uint32_t channel)
+      : outlet_(wires, send_depth, control),
+        send_(settings, wires, outlet_, control, channel),
+        receive_(settings, wires, outlet_, control),
+        control_(control),
+        control_key_(control_key) {}
+
+  /// Provisions the first rings (A1). False: no memory.
+  bool start() { return receive_.start() && send_.start(); }
+  void connect(const Hello& peer);
+  RemoteRing grant() const { return receive_.grant(); }
+  std::uint32_t send_slots() const { return send_.slots(); }
+  void stop() {
+    send_.stop();
+    receive_.stop();
+  }
+
+  std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now) {
+    const std::uint64_t taken = send_.take(vector, size_hint, now);
+    tell();
+    ring_if_missed();
+    return taken;
+  }
+  std::uint32_t lend(std::span<const std::byte> message) { return send_.lend(message); }
+  std::optional<Incoming> deliver() {
+    if (auto message = receive_.deliver()) return message;
+    if (!scan()) return std::nullopt;
+    auto message = receive_.deliver();
+    note_progress();
+    return message;
+  }
+  void release(Incoming& message) {
+    receive_.release(message);
+    note_progress();
+  }
+  /// One round: what landed, what is due, what waits.
+  void progress(Nanoseconds now);
+  void on_done(std::uint32_t number);
+  bool close() { return send_.close(); }
+
+  void set_mode(Mode mode);
+  Mode mode() const { return mode_; }
+  /// The peer may have missed something: it said that it looks, and may have stopped since.
+  bool unrung() const { return outlet_.unrung(); }
+  /// Rings it once more. To be done before this end stops looking.
+  void ring();
+  /// Says that this end would like its memory back.
+  void wish_smaller(bool wish);
+
+  const SendHalf& send() const { return send_; }
+  const ReceiveHalf& receive() const { return receive_; }
+  bool failed() const { return outlet_.failed(); }
+  std::string_view error() const;
+  /// Something is under way that needs progress() soon.
+  bool busy() const { return send_.busy() || receive_.busy() || tell_wanted_; }
+  std::uint64_t registered_bytes() const {
+    return kControlBytes + send_.registered_bytes() + receive_.registered_bytes();
+  }
+
+ private:
+  bool scan();
+  void note_progress();
+  void tell();
+  void ring_if_missed();
+
+  Outlet outlet_;
+  SendHalf send_;
+  ReceiveHalf receive_;
+  std::byte* const control_;
+  const LocalKey control_key_;
+  std::uint64_t peer_control_ = 0;
+  RemoteKey peer_key_;
+  std::uint32_t told_consumed_ = 0, told_pulled_ = 0;
+  Mode mode_ = Mode::kAsleep;
+  std::uint32_t wishes_ = 0;
+  bool tell_wanted_ = false, closed_told_ = false;
+};
+
+}  // namespace weft::channel

@@ -1,0 +1,121 @@
+// What two ends of a channel write into each other's memory: frames in the slots of a ring, the
+// status words and the acknowledgement slot in the control block. Pure layout, owned by nobody. All
+// of it is read as if an enemy had written it, and may change while it is read.
+//
+// A frame lies at the end of its slot, so that the flag that says "complete" has a fixed place:
+//
+//      slot                                                            slot + slot_bytes
+//      |  unused  | head: sequence, consumed | records ... | tail: length, sequence |
+//
+// Each record is 8 bytes (kind, length) and its payload, padded to 8. The tail is the last aligned
+// word, which is written last and whole; a frame counts when head and tail carry the sequence that
+// the receiver expects next. Little-endian, as all machines are that this runs on.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "weft/types.h"
+
+namespace weft::channel {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr std::uint32_t kHeadBytes = 8, kTailBytes = 8, kRecordBytes = 8;
+/// What a slot has beyond its payload: head, tail, and the record of one message in pieces.
+inline constexpr std::uint32_t kSlotOverhead = kHeadBytes + kTailBytes + kRecordBytes + 8;
+
+constexpr std::uint32_t round_up_8(std::uint32_t n) { return (n + 7) & ~7u; }
+constexpr std::uint32_t slot_bytes_of(std::uint32_t payload_bytes) {
+  return round_up_8(payload_bytes) + kSlotOverhead;
+}
+
+/// What a frame's flags carry for a sequence number: never 0, so that cleared memory is no frame.
+constexpr std::uint32_t tag_of(std::uint32_t sequence) { return sequence << 1 | 1; }
+
+enum class Kind : std::uint32_t {
+  kWhole = 1,  ///< a message
+  kBegin,      ///< the first piece of one: its length in all (8 bytes), then bytes
+  kMore,       ///< the next piece
+  kMove,       ///< control message: provision the ring of another phase
+  kLast,       ///< nothing follows in this ring
+  kAbandon,    ///< the ring that was provisioned will not be used
+  kOffer,      ///< a message to be read from the sender's memory
+  kClose       ///< nothing follows at all
+};
+inline constexpr auto kLastKind = Kind::kClose;
+
+struct RecordHead {
+  Kind kind{};
+  std::uint32_t length = 0;  ///< of the payload
+};
+
+/// Sequences of control messages: which request (16 bits), and which repetition of it (16 bits). A
+/// repetition that overtakes its request is so never answered with the answer to another.
+inline constexpr std::uint32_t kRepeatsMost = 65'000;
+constexpr std::uint32_t request_of(std::uint32_t sequence) { return sequence >> 16; }
+constexpr std::uint32_t first_of_next_request(std::uint32_t sequence) {
+  return (request_of(sequence) + 1) << 16;
+}
+
+/// The payload of kMove and kAbandon.
+struct Move {
+  std::uint32_t channel = 0, phase = 0, slot_bytes = 0, slots = 0, sequence = 0;
+  std::uint32_t strict = 0;  ///< 1: nothing follows in this ring
+};
+/// The payload of kOffer: a message, or a piece of one, that the receiver reads by itself.
+struct Offer {
+  std::uint64_t address = 0, length = 0;
+  std::uint64_t total = 0;  ///< of the message that begins here; 0: a further piece
+  std::uint32_t key = 0, number = 0;
+};
+
+/// How a receiver wants to learn of what was written to it.
+enum class Mode : std::uint32_t {
+  kAsleep = 0,    ///< by a bell with each frame
+  kWatching = 1,  ///< not at all: it looks
+  kWantsRoom = 2  ///< by a bell, also when it gets room to send
+};
+
+/// Written by the receiver of a direction into the sender's control block, always as a whole. Every
+/// field only grows or stands for itself, so that a torn mixture of two is harmless.
+struct Status {
+  std::uint32_t consumed = 0;  ///< frames whose slots are free again
+  std::uint32_t mode = 0;      ///< Mode
+  std::uint32_t pulled = 0;    ///< offers that have been read, or will never be
+  std::uint32_t wishes = 0;    ///< see kWishSmaller
+  std::uint32_t repeat = 0;    ///< as a sender: the control message's newest sequence
+  std::uint32_t spare = 0;
+};
+inline constexpr std::uint32_t kWishSmaller = 1;  ///< the receiver needs its memory back
+
+/// The control block of one end. The first part is the peer's to write.
+inline constexpr std::uint32_t kStatusOffset = 0, kAcknowledgementOffset = 64;
+inline constexpr std::uint32_t kStatusStage = 128, kAcknowledgementStage = 192;
+inline constexpr std::uint32_t kPeerPartBytes = 128, kControlBytes = 256;
+inline constexpr std::uint32_t kAcknowledgementBytes = 48;
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+template <class T>
+void store(std::byte* to, const T& value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+/// A word that the peer writes while this end looks: acquire, so that what was written before it
+/// is seen behind it. Its partner is the last word of an RDMA write.
+inline std::uint32_t watch32(const std::byte* word) {
+  return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(word), __ATOMIC_ACQUIRE);
+}
+inline std::uint64_t watch64(const std::byte* word) {
+  return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(word), __ATOMIC_ACQUIRE);
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,66 @@
+// The send queue of one channel as the protocol sees it: how much room is left, which work is
+// complete, and whether the peer has to be rung. Every so many pieces of work one asks for a
+// completion, which stands for all before it. Belongs to one endpoint and lives as long.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "channel/layout.h"
+#include "channel/wires.h"
+
+namespace weft::channel {
+
+class Outlet {
+ public:
+  Outlet(Wires& wires, std::uint32_t depth, const std::byte* control)
+      : wires_(wires), depth_(depth), control_(control) {}
+
+  bool has_room() const { return posted_ - completed_ < depth_; }
+  /// Number of the newest work; it is complete when done(number).
+  std::uint32_t posted() const { return posted_; }
+  bool done(std::uint32_t number) const {
+    return static_cast<std::int32_t>(completed_ - number) >= 0;
+  }
+  bool failed() const { return failed_; }
+
+  /// Needs has_room(). Gives the work's number.
+  std::uint32_t post(Work work) {
+    work.number = ++posted_;
+    work.signaled = work.signaled || posted_ - signaled_ >= (depth_ + 1) / 2;
+    if (work.signaled) signaled_ = posted_;
+    if (!wires_.post(work)) failed_ = true;
+    return posted_;
+  }
+  /// The same, for what the peer must notice: it is rung unless it says that it looks by itself.
+  /// A peer that stops looking at this moment may miss it: unrung() stays until somebody rings.
+  std::uint32_t post_and_wake(Work work) {
+    work.bell = peer_mode() != Mode::kWatching;
+    unrung_ = !work.bell;
+    return post(work);
+  }
+  Mode peer_mode() const {
+    return static_cast<Mode>(watch32(control_ + kStatusOffset + offsetof(Status, mode)));
+  }
+  bool unrung() const { return unrung_; }
+  void rung() { unrung_ = false; }
+  /// All work up to this one is complete. False: no such work was outstanding.
+  bool on_done(std::uint32_t number) {
+    if (static_cast<std::int32_t>(number - completed_) < 0 ||
+        static_cast<std::int32_t>(posted_ - number) < 0) {
+      return false;
+    }
+    completed_ = number;
+    return true;
+  }
+  void fail() { failed_ = true; }
+
+ private:
+  Wires& wires_;
+  const std::uint32_t depth_;
+  std::uint32_t posted_ = 0, completed_ = 0, signaled_ = 0;
+  const std::byte* const control_;
+  bool failed_ = false, unrung_ = false;
+};
+
+}  // namespace weft::channel

@@ -1,0 +1,203 @@
+// The receiving direction, towards the application: messages in order, whole, each once.
+#include <algorithm>
+
+#include "channel/receive_half.h"
+
+namespace weft::channel {
+namespace {
+
+/// Reads that are under way at one time, per channel.
+constexpr std::size_t kPullsMost = 16;
+/// One read moves at most this much.
+constexpr std::uint64_t kReadMost = std::uint64_t{1} << 30;
+
+}  // namespace
+
+bool ReceiveHalf::on_offer(const Offer& offer) {
+  if (offer.number != offers_ + 1 || offer.length == 0 || offer.length > kReadMost ||
+      offer.length > settings_.max_message_bytes || offer.total > settings_.max_message_bytes ||
+      (offer.total != 0 && offer.total < offer.length)) {
+    return fail("an offer is out of turn, empty, or larger than a message may be");
+  }
+  if (pulls_.size() >= kPullsMost) return fail("more offers at one time than the rules allow");
+  ++offers_;
+  pulls_.push_back({offer, {}, 0, false, false});
+  start_pulls();
+  return true;
+}
+
+// Whole messages are read ahead, in order; a piece is read when its message has come so far.
+void ReceiveHalf::start_pulls() {
+  for (Pull& pull : pulls_) {
+    if (pull.started) continue;
+    if (pull.offer.total != pull.offer.length || !outlet_.has_room()) return;
+    if (!pull.region.exists()) {
+      auto region = wires_.borrow(pull.offer.length);
+      if (!region) return;  // later: the message waits at the sender, where it has memory
+      pull.region = *region;
+    }
+    pull.started = true;
+    pull.work = outlet_.post({.op = Work::Op::kRead,
+                              .local = pull.region.memory,
+                              .local_key = pull.region.local_key,
+                              .length = static_cast<std::uint32_t>(pull.offer.length),
+                              .remote = pull.offer.address,
+                              .remote_key = RemoteKey(pull.offer.key),
+                              .signaled = true});
+  }
+}
+
+bool ReceiveHalf::on_read_done(std::uint32_t number) {
+  for (Pull& pull : pulls_) {
+    if (!pull.started || pull.done || pull.work != number) continue;
+    pull.done = true;
+    ++pulled_;
+    ++figures_.pulls;
+    return true;
+  }
+  return false;
+}
+
+void ReceiveHalf::advance(std::uint32_t record_length) {
+  offset_ += kRecordBytes + round_up_8(record_length);
+}
+
+bool ReceiveHalf::begin_message(std::uint64_t total) {
+  if (message_bytes_ != 0) return fail("a message begins inside another");
+  if (total == 0 || total > settings_.max_message_bytes) {
+    return fail("a message is larger than a message may be");
+  }
+  auto region = wires_.borrow(total);
+  if (!region) return false;
+  message_ = *region;
+  message_bytes_ = total;
+  filled_ = 0;
+  return true;
+}
+
+bool ReceiveHalf::deliver_piece(const std::byte* bytes, std::uint64_t n) {
+  if (message_bytes_ == 0 || n > message_bytes_ - filled_) {
+    return fail("a piece belongs to no message, or is longer than the rest of it");
+  }
+  std::memcpy(message_.memory + filled_, bytes, n);
+  filled_ += n;
+  ++figures_.pieces;
+  return true;
+}
+
+std::optional<Incoming> ReceiveHalf::finish_message() {
+  Incoming out{message_.memory, message_bytes_, 0, message_};
+  message_ = {};
+  message_bytes_ = 0;
+  return out;
+}
+
+ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
+  if (pulls_.empty()) return fail("an offer that was not announced"), Step::kFailed;
+  Pull& pull = pulls_.front();
+  if (pull.offer.total == pull.offer.length) {
+    if (!pull.done) return Step::kWait;
+    if (message_bytes_ != 0) return fail("a message begins inside another"), Step::kFailed;
+    out = Incoming{pull.region.memory, pull.offer.length, 0, pull.region};
+    pulls_.erase(pulls_.begin());
+    return Step::kNext;
+  }
+  if (!pull.started) {
+    if (pull.offer.total != 0 && !begin_message(pull.offer.total)) return Step::kWait;
+    if (message_bytes_ == 0 || pull.offer.length > message_bytes_ - filled_) {
+      return fail("a piece belongs to no message, or is longer than the rest of it"), Step::kFailed;
+    }
+    if (!outlet_.has_room()) {
+      pull.offer.total = 0;  // begun
+      return Step::kWait;
+    }
+    pull.started = true;
+    pull.work = outlet_.post({.op = Work::Op::kRead,
+                              .local = message_.memory + filled_,
+                              .local_key = message_.local_key,
+                              .length = static_cast<std::uint32_t>(pull.offer.length),
+                              .remote = pull.offer.address,
+                              .remote_key = RemoteKey(pull.offer.key),
+                              .signaled = true});
+  }
+  if (!pull.done) return Step::kWait;
+  filled_ += pull.offer.length;
+  pulls_.erase(pulls_.begin());
+  if (filled_ == message_bytes_) out = finish_message();
+  return Step::kNext;
+}
+
+// Goes on to the next record that is for the application; frames that end on the way are done.
+void ReceiveHalf::skip_controls() {
+  while (deliver_ != scan_) {
+    Frame& frame = frame_at(deliver_);
+    if (offset_ + kRecordBytes > frame.length - kTailBytes) {
+      --frame.live;
+      ++deliver_;
+      offset_ = kHeadBytes;
+      continue;
+    }
+    const auto head = load<RecordHead>(frame.begin + offset_);
+    const bool control = head.kind == Kind::kMove || head.kind == Kind::kLast ||
+                         head.kind == Kind::kAbandon || head.kind == Kind::kClose;
+    if (!control) break;
+    advance(std::min(head.length, frame.length));
+  }
+  advance_consumed();
+}
+
+std::optional<Incoming> ReceiveHalf::deliver() {
+  std::optional<Incoming> out;
+  while (error_.empty() && deliver_ != scan_ && !out) {
+    Frame& frame = frame_at(deliver_);
+    const std::uint32_t end = frame.length - kTailBytes;
+    const std::byte* payload = frame.begin + offset_ + kRecordBytes;
+    const auto head = load<RecordHead>(frame.begin + offset_);
+    if (head.length > end - offset_ - kRecordBytes) {  // it was checked, but the peer can write
+      fail("a record changed after it arrived");
+      break;
+    }
+    if (head.kind == Kind::kWhole) {
+      out = Incoming{payload, head.length, deliver_, {}};
+      ++frame.live;
+    } else if (head.kind == Kind::kBegin || head.kind == Kind::kMore) {
+      const std::uint32_t extra = head.kind == Kind::kBegin ? 8 : 0;
+      if (head.length < extra) break;
+      if (extra != 0 && !begin_message(load<std::uint64_t>(payload))) break;
+      if (!deliver_piece(payload + extra, head.length - extra)) break;
+      if (filled_ == message_bytes_) out = finish_message();
+    } else if (head.kind == Kind::kOffer) {
+      if (deliver_offer(out) != Step::kNext) break;
+    }
+    advance(head.length);
+    skip_controls();
+  }
+  if (out) {
+    ++figures_.messages;
+    figures_.bytes += out->length;
+  }
+  return out;
+}
+
+void ReceiveHalf::release(Incoming& message) {
+  if (message.region.exists()) {
+    wires_.give_back(message.region);
+    message.region = {};
+    return;
+  }
+  --frame_at(message.frame).live;
+  advance_consumed();
+}
+
+void ReceiveHalf::advance_consumed() {
+  while (consumed_ != deliver_ && frame_at(consumed_).live == 0) ++consumed_;
+  if (!retired_.exists() || static_cast<std::int32_t>(consumed_ - base_) < 0) return;
+  if (retired_.registered) {
+    kept_.push_back(retired_);
+    retired_ = {};
+  } else {
+    drop(retired_);
+  }
+}
+
+}  // namespace weft::channel

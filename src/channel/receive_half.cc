@@ -1,0 +1,238 @@
+#include "channel/receive_half.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/assert.h"
+
+namespace weft::channel {
+
+bool ReceiveHalf::fail(std::string_view why) {
+  if (error_.empty()) error_ = why;
+  outlet_.fail();
+  return false;
+}
+
+bool ReceiveHalf::start() {
+  const std::uint32_t phase = settings_.start_phase;
+  const PhaseSize& size = settings_.phases[phase];
+  auto ring =
+      wires_.provision(RingUse::kReceive, phase, size.slots, slot_bytes_of(size.payload_bytes));
+  if (!ring) return false;
+  current_ = *ring;
+  resize_frames(size.slots);
+  return true;
+}
+
+void ReceiveHalf::drop(Ring& ring) {
+  if (!ring.exists()) return;
+  if (ring.registered) wires_.unregister(ring);
+  wires_.release(ring);
+  ring = {};
+}
+
+void ReceiveHalf::stop() {
+  for (Ring* ring : {&current_, &pending_, &retired_}) drop(*ring);
+  for (Ring& ring : kept_) drop(ring);
+  kept_.clear();
+  for (Pull& pull : pulls_) {
+    if (pull.region.exists()) wires_.give_back(pull.region);
+  }
+  pulls_.clear();
+  if (message_.exists()) wires_.give_back(message_);
+  message_ = {};
+}
+
+// Frames of two rings can be unreleased at one time.
+void ReceiveHalf::resize_frames(std::uint32_t slots) {
+  const std::uint32_t size = std::bit_ceil(slots + current_.slots + retired_.slots);
+  if (size <= frames_.size()) return;
+  std::vector<Frame> larger(size);
+  for (std::uint32_t i = consumed_; i != scan_ && !frames_.empty(); ++i) {
+    larger[i % size] = frame_at(i);
+  }
+  frames_.swap(larger);
+}
+
+bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
+  bool found = false;
+  while (error_.empty() && !peer_closed_) {
+    const std::byte* end = current_.slot((scan_ - base_) % current_.slots) + current_.slot_bytes;
+    const std::uint64_t tail = watch64(end - kTailBytes);
+    if (static_cast<std::uint32_t>(tail >> 32) != tag_of(scan_)) break;
+    const auto length = static_cast<std::uint32_t>(tail);
+    if (length < kHeadBytes + kTailBytes || length > current_.slot_bytes || length % 8 != 0) {
+      fail("a frame is longer than its slot, or shorter than a frame can be");
+      break;
+    }
+    if (load<std::uint32_t>(end - length) != tag_of(scan_)) {
+      fail("a frame begins with another sequence than it ends with");
+      break;
+    }
+    peer_consumed = load<std::uint32_t>(end - length + 4);
+    found = true;
+    if (!take_frame(end - length, length)) break;
+  }
+  if (found) skip_controls();
+  return found;
+}
+
+bool ReceiveHalf::take_frame(const std::byte* begin, std::uint32_t length) {
+  const std::uint32_t sequence = scan_;
+  frame_at(sequence) = {begin, length, 1};
+  ++figures_.frames;
+  ++scan_;
+  for (std::uint32_t at = kHeadBytes; at < length - kTailBytes;) {
+    const std::uint32_t left = length - kTailBytes - at;
+    const auto head = load<RecordHead>(begin + at);  // left is at least 8: all is rounded to 8
+    if (head.length > left - kRecordBytes || head.kind < Kind::kWhole || head.kind > kLastKind) {
+      return fail("a record does not fit its frame, or is of no known kind");
+    }
+    const std::uint32_t step = kRecordBytes + round_up_8(head.length);
+    if (!take_record(begin + at + kRecordBytes, head, at + step >= length - kTailBytes)) {
+      return false;
+    }
+    at += step;
+  }
+  return true;
+}
+
+// What is for the protocol is done at once, whether or not the application receives; what is for
+// the application waits for deliver().
+bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool last_in_frame) {
+  switch (head.kind) {
+    case Kind::kWhole:
+    case Kind::kMore:
+      return true;
+    case Kind::kBegin:
+      return head.length >= 8 || fail("the first piece of a message has no length");
+    case Kind::kMove:
+      if (head.length != sizeof(Move)) return fail("a control message of the wrong size");
+      if (load<Move>(payload).strict != 0 && !last_in_frame) {
+        return fail("something follows a control message that says nothing does");
+      }
+      return on_move(load<Move>(payload));
+    case Kind::kAbandon:
+      on_abandon();
+      return true;
+    case Kind::kLast:
+      if (!pending_.exists()) return fail("the peer leaves its ring for one that was not granted");
+      if (!last_in_frame) return fail("something follows the last record of a ring");
+      switch_rings(scan_);
+      return true;
+    case Kind::kOffer:
+      if (head.length != sizeof(Offer)) return fail("an offer of the wrong size");
+      return on_offer(load<Offer>(payload));
+    case Kind::kClose:
+      peer_closed_ = true;
+      return last_in_frame || fail("something follows the end of a channel");
+  }
+  return fail("a record of no known kind");
+}
+
+std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
+  for (auto ring = kept_.begin(); ring != kept_.end(); ++ring) {
+    if (ring->slot_bytes != move.slot_bytes || ring->slots != move.slots) continue;
+    const Ring found = *ring;
+    kept_.erase(ring);
+    return found;
+  }
+  return wires_.provision(RingUse::kReceive, move.phase, move.slots, move.slot_bytes);  // 682
+}
+
+// Blocks 681 to 685. A second request while one is granted is answered with the same ring.
+bool ReceiveHalf::on_move(const Move& move) {
+  ++figures_.controls;
+  if (move.slots < 2 || move.slots > 256 || move.slot_bytes % 8 != 0 ||
+      move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
+    return fail("a control message asks for buffers of a size that does not exist");
+  }
+  peer_slots_ = std::min(peer_slots_, move.slots);
+  answer_.sequence = move.sequence;
+  answer_.phase = move.phase;
+  if (pending_.exists()) {
+    answer(Verdict::kGranted, pending_);
+    return true;
+  }
+  if (retired_.exists()) {  // views still hold the ring before this one
+    answer(Verdict::kPostponed, {});
+    return true;
+  }
+  auto ring = find_ring(move);
+  if (!ring) {
+    ++figures_.refused;
+    answer(Verdict::kRefused, {});
+    return true;
+  }
+  ++figures_.granted;
+  ring->phase = move.phase;
+  resize_frames(ring->slots);
+  pending_ = *ring;
+  if (move.strict != 0) switch_rings(scan_);                          // 683
+  answer(Verdict::kGranted, move.strict != 0 ? current_ : pending_);  // 684
+  return true;
+}
+
+void ReceiveHalf::on_abandon() {
+  if (!pending_.exists()) return;
+  ++figures_.abandoned;
+  drop(pending_);
+}
+
+void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
+  WEFT_ASSERT(!retired_.exists());
+  ++figures_.switches;
+  retired_ = current_;
+  current_ = pending_;
+  pending_ = {};
+  base_ = next_frame;
+  // Nobody writes there any more: the key dies now, the memory when the last view does.
+  if (!settings_.keep_small || retired_.phase > current_.phase) wires_.unregister(retired_);
+  advance_consumed();
+}
+
+void ReceiveHalf::answer(Verdict verdict, const Ring& ring) {
+  answer_.verdict = verdict;
+  answer_.address = ring.address();
+  answer_.key = ring.remote_key;
+  answer_.slots = ring.slots;
+  answer_.slot_bytes = ring.slot_bytes;
+  const Nanoseconds pause = verdict == Verdict::kPostponed ? 1'000'000 : settings_.refusal_pause_ns;
+  answer_.retry_after_us = static_cast<std::uint32_t>(pause / 1000);
+  answer_waiting_ = true;
+  post_answer();
+}
+
+void ReceiveHalf::post_answer() {
+  if (!answer_waiting_ || !outlet_.has_room()) return;
+  std::byte* stage = control_ + kAcknowledgementStage;
+  emit(answer_, AcknowledgementSlot(stage, kAcknowledgementBytes));
+  outlet_.post_and_wake({.local = stage,
+                         .local_key = control_key_,
+                         .length = kAcknowledgementBytes,
+                         .remote = peer_control_ + kAcknowledgementOffset,
+                         .remote_key = peer_key_});
+  answered_ = answer_.sequence;
+  answer_waiting_ = false;
+}
+
+void ReceiveHalf::progress(std::uint32_t repeat) {
+  if (answered_ != 0 && request_of(repeat) == request_of(answered_) && repeat > answered_) {
+    answer_.sequence = repeat;
+    answer_waiting_ = true;
+  }
+  post_answer();
+  start_pulls();
+}
+
+std::uint64_t ReceiveHalf::registered_bytes() const {
+  std::uint64_t sum = message_.length;
+  for (const Ring* ring : {&current_, &pending_, &retired_}) {
+    if (ring->exists()) sum += std::uint64_t{ring->slots} * ring->slot_bytes;
+  }
+  for (const Ring& ring : kept_) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
+  for (const Pull& pull : pulls_) sum += pull.region.length;
+  return sum;
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,152 @@
+// The receiving direction of a channel, without clock, socket or thread (figure 6): finds frames in
+// its ring, answers control messages, reads what was offered, and hands out messages in order, each
+// a view into the ring or, if it came in pieces or was read, memory of its own. A slot is free
+// again when everything in it was handed out and every view of it is gone.
+//
+// Rings: current (frames arrive here), pending (granted, the sender has not moved yet), retired
+// (the sender has left it: its key is dead, its memory goes when the last view does).
+//
+// Belongs to an endpoint; one thread at a time. What it reads may be a liar's: every length is
+// checked where it is used, also when it was checked before.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "channel/acknowledgement.h"
+#include "channel/layout.h"
+#include "channel/outlet.h"
+#include "channel/wires.h"
+#include "weft/channel_settings.h"
+
+namespace weft::channel {
+
+struct ReceiveFigures {
+  std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, pulls = 0;
+  std::uint64_t controls = 0, granted = 0, refused = 0, switches = 0, abandoned = 0;
+};
+
+/// A message that was handed out; release() takes it back.
+struct Incoming {
+  const std::byte* data = nullptr;
+  std::uint64_t length = 0;
+  std::uint32_t frame = 0;
+  Region region;  ///< exists: the message's own memory
+};
+
+class ReceiveHalf {
+ public:
+  ReceiveHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control)
+      : settings_(settings), wires_(wires), outlet_(outlet), control_(control) {}
+  ReceiveHalf(const ReceiveHalf&) = delete;
+  ReceiveHalf& operator=(const ReceiveHalf&) = delete;
+
+  bool start();
+  RemoteRing grant() const {
+    return {current_.address(), current_.remote_key, current_.slots, current_.slot_bytes};
+  }
+  void connect(std::uint64_t peer_control, RemoteKey key, LocalKey control_key,
+               std::uint32_t send_slots) {
+    peer_control_ = peer_control, peer_key_ = key, control_key_ = control_key;
+    peer_slots_ = send_slots;
+  }
+  void stop();
+
+  /// Takes up the frames that have landed; true if there were any. `peer_consumed` is what the last
+  /// of them said about the other direction.
+  bool scan(std::uint32_t& peer_consumed);
+  /// The next message, if all of it is here.
+  std::optional<Incoming> deliver();
+  void release(Incoming& message);
+  /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
+  void progress(std::uint32_t repeat);
+  /// True: that work was one of the reads.
+  bool on_read_done(std::uint32_t number);
+
+  std::uint32_t consumed() const { return consumed_; }
+  std::uint32_t pulled() const { return pulled_; }
+  /// Slots that the sender can use: its own ring may have fewer.
+  std::uint32_t window() const { return std::min(current_.slots, peer_slots_); }
+  std::uint32_t phase() const { return current_.phase; }
+  bool peer_closed() const { return peer_closed_; }
+  /// Nothing more will ever be delivered.
+  bool at_end() const { return peer_closed_ && deliver_ == scan_; }
+  /// There may be a message to deliver, or the end.
+  bool has_something() const { return deliver_ != scan_ || peer_closed_ || !error_.empty(); }
+  bool busy() const { return retired_.exists() || answer_waiting_ || !pulls_.empty(); }
+  std::uint64_t registered_bytes() const;
+  const ReceiveFigures& figures() const { return figures_; }
+  std::string_view error() const { return error_; }
+
+ private:
+  struct Frame {
+    const std::byte* begin = nullptr;
+    std::uint32_t length = 0;
+    std::uint32_t live = 0;  // views, and one more until all of it is handed out
+  };
+  /// An offer whose message is read ahead, or a piece that is read into the message under way.
+  struct Pull {
+    Offer offer;
+    Region region;  // for a whole message
+    std::uint32_t work = 0;
+    bool started = false, done = false;
+  };
+
+  bool fail(std::string_view why);
+  Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & (frames_.size() - 1)]; }
+  bool take_frame(const std::byte* slot, std::uint32_t length);
+  bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
+  bool on_move(const Move& move);
+  void on_abandon();
+  bool on_offer(const Offer& offer);
+  void answer(Verdict verdict, const Ring& ring);
+  void post_answer();
+  void switch_rings(std::uint32_t next_frame);
+  void drop(Ring& ring);
+  std::optional<Ring> find_ring(const Move& move);
+  void resize_frames(std::uint32_t slots);
+  void start_pulls();
+  bool begin_message(std::uint64_t total);
+  bool deliver_piece(const std::byte* bytes, std::uint64_t n);
+  enum class Step { kNext, kWait, kFailed };
+  Step deliver_offer(std::optional<Incoming>& out);
+  std::optional<Incoming> finish_message();
+  void advance(std::uint32_t record_length);
+  void skip_controls();
+  void advance_consumed();
+
+  const Settings& settings_;
+  Wires& wires_;
+  Outlet& outlet_;
+  std::byte* const control_;
+  std::uint64_t peer_control_ = 0;
+  RemoteKey peer_key_;
+  LocalKey control_key_;
+  std::uint32_t peer_slots_ = 2;  // the fewest that it ever said
+
+  Ring current_, pending_, retired_;
+  std::vector<Ring> kept_;
+  std::vector<Frame> frames_;
+  std::uint32_t base_ = 0;     // first frame of the current ring
+  std::uint32_t scan_ = 0;     // the frame that is looked for
+  std::uint32_t deliver_ = 0;  // the frame that is handed out
+  std::uint32_t offset_ = kHeadBytes;
+  std::uint32_t consumed_ = 0;
+
+  Acknowledgement answer_;
+  std::uint32_t answered_ = 0;  // sequence of the newest answer
+  bool answer_waiting_ = false;
+
+  Region message_;  // of which pieces have come
+  std::uint64_t message_bytes_ = 0, filled_ = 0;
+  std::vector<Pull> pulls_;  // oldest first; few
+  std::uint32_t offers_ = 0, pulled_ = 0;
+  bool peer_closed_ = false;
+  ReceiveFigures figures_;
+  std::string_view error_;
+};
+
+}  // namespace weft::channel

@@ -1,0 +1,304 @@
+#include "channel/send_half.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace weft::channel {
+namespace {
+
+/// Offers that may be unread at one time.
+constexpr std::uint32_t kLoansMost = 16;
+
+std::uint64_t sum_of(std::span<const iovec> vector) {
+  std::uint64_t sum = 0;
+  for (const iovec& element : vector) sum += element.iov_len;
+  return sum;
+}
+
+/// Walks over a vector and copies out of it.
+class Gather {
+ public:
+  explicit Gather(std::span<const iovec> vector) : vector_(vector) {}
+  void copy(std::byte* to, std::uint64_t bytes) {
+    while (bytes > 0) {
+      const iovec& element = vector_[index_];
+      const std::uint64_t n = std::min<std::uint64_t>(element.iov_len - offset_, bytes);
+      std::memcpy(to, static_cast<const std::byte*>(element.iov_base) + offset_, n);
+      to += n, bytes -= n, offset_ += n;
+      if (offset_ == element.iov_len) ++index_, offset_ = 0;
+    }
+  }
+
+ private:
+  std::span<const iovec> vector_;
+  std::size_t index_ = 0;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+SendHalf::SendHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control,
+                   std::uint32_t channel)
+    : settings_(settings), wires_(wires), outlet_(outlet), control_(control), channel_(channel) {}
+
+bool SendHalf::start() {
+  const std::uint32_t phase = settings_.start_phase;
+  const PhaseSize& size = settings_.phases[phase];
+  auto ring =
+      wires_.provision(RingUse::kSend, phase, size.slots, slot_bytes_of(size.payload_bytes));
+  if (ring) local_ = *ring;
+  return ring.has_value();
+}
+
+void SendHalf::stop() {
+  for (Ring* ring : {&local_, &fresh_, &old_}) {
+    if (!ring->exists()) continue;
+    wires_.unregister(*ring);
+    wires_.release(*ring);
+  }
+  for (Ring& ring : kept_) {
+    wires_.unregister(ring);
+    wires_.release(ring);
+  }
+  kept_.clear();
+  for (Loan& loan : loans_) wires_.give_back(loan.region);
+  loans_.clear();
+}
+
+bool SendHalf::fail(std::string_view why) {
+  if (error_.empty()) error_ = why;
+  outlet_.fail();
+  return false;
+}
+
+std::uint32_t SendHalf::in_flight() const {
+  // What was posted before the current ring takes no room in it.
+  const bool before = static_cast<std::int32_t>(consumed_ - base_) < 0;
+  return next_ - (before ? base_ : consumed_);
+}
+std::uint32_t SendHalf::limit() const { return std::min(local_.slots, remote_.slots) - 1; }
+std::uint32_t SendHalf::frame_bytes_most() const {
+  return std::min(local_.slot_bytes, remote_.slot_bytes);
+}
+std::uint32_t SendHalf::room() const { return frame_bytes_most() - used_ - kTailBytes; }
+
+void SendHalf::read_status() {
+  note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+  const std::uint32_t pulled = watch32(control_ + kStatusOffset + offsetof(Status, pulled));
+  if (pulled == peer_pulled_) return;
+  if (pulled - peer_pulled_ > offers_ - peer_pulled_) {
+    fail("the peer says that it has read what was never offered");
+    return;
+  }
+  peer_pulled_ = pulled;
+  settle_loans();
+}
+
+void SendHalf::note_consumed(std::uint32_t consumed) {
+  const std::uint32_t ahead = consumed - consumed_;
+  if (ahead == 0) return;
+  if (static_cast<std::int32_t>(ahead) < 0) return;  // older news, by another way
+  if (ahead > next_ - consumed_) {
+    fail("the peer says that it has consumed frames that were never sent");
+    return;
+  }
+  consumed_ = consumed;
+}
+
+bool SendHalf::open_frame() {
+  if (frame_open_) return true;
+  if (in_flight() > limit()) return false;
+  frame_open_ = true;
+  used_ = kHeadBytes;
+  return true;
+}
+
+std::byte* SendHalf::append(Kind kind, std::uint32_t length) {
+  std::byte* at = local_.slot((next_ - base_) % local_.slots) + used_;
+  store(at, RecordHead{kind, length});
+  used_ += kRecordBytes + round_up_8(length);
+  return at + kRecordBytes;
+}
+
+bool SendHalf::make_room(std::uint32_t record_bytes) {
+  if (last_in_frame_ || !open_frame()) return false;
+  if (room() >= record_bytes) return true;
+  return post_frame() && open_frame() && room() >= record_bytes;
+}
+
+bool SendHalf::post_frame(bool signaled) {
+  if (!frame_open_) return true;
+  if (in_flight() >= limit() || !outlet_.has_room()) return false;
+  std::byte* frame = local_.slot((next_ - base_) % local_.slots);
+  const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
+  store(frame, tag);
+  store(frame + 4, reverse_consumed_);
+  store(frame + used_, length);
+  store(frame + used_ + 4, tag);
+  const std::uint64_t end =
+      remote_.address + std::uint64_t{(next_ - base_) % remote_.slots + 1} * remote_.slot_bytes;
+  frame_work_ = outlet_.post_and_wake({.local = frame,
+                                       .local_key = local_.local_key,
+                                       .length = length,
+                                       .remote = end - length,
+                                       .remote_key = remote_.key,
+                                       .signaled = signaled});
+  reported_ = reverse_consumed_;
+  ++next_;
+  ++figures_.frames;
+  frame_open_ = false;
+  return true;
+}
+
+std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_hint,
+                             Nanoseconds now) {
+  progress(now);
+  while (!vector.empty() && vector[0].iov_len == 0) vector = vector.subspan(1);
+  if (!error_.empty() || closed_ || vector.empty()) return 0;
+  const std::uint64_t total = sum_of(vector);
+  if (state_ == State::kLeaving) return 0;
+  if (state_ == State::kAsked && settings_.strict) return 0;  // 334, 348, 350
+  if (lent_number_ != 0) {
+    if (is_lent(vector[0])) return take_lent(vector, total);
+    if (rest_ > 0) return 0;
+    if (loan_done(lent_number_)) lent_number_ = 0;  // read, but the caller did not come to hear it
+  }
+  Scan scan = scan_vector(vector, threshold(), settings_.policy, size_hint);  // 338
+  const auto& last = settings_.phases.back();
+  const bool rendezvous =
+      phase() < settings_.transfer.size() && settings_.transfer[phase()] == Transfer::kRendezvous;
+  if (rest_ == 0) history_ = history_ << 1 | (scan.use_large ? 1 : 0);
+  if (scan.use_large) {
+    last_large_ns_ = now;
+    if (scan.wanted_bytes > last.payload_bytes) return take_lent(vector, total);
+    if (wants_move(scan.wanted_bytes, now)) return 0;  // 344
+    scan.bytes = total;                                // no larger buffers now: in pieces
+  }
+  if (rendezvous) return take_lent(vector, total);
+  if (local_.phase > 0 && scan.bytes > settings_.phases[local_.phase - 1].payload_bytes) {
+    last_large_ns_ = now;
+  }
+  const std::uint64_t taken = take_pieces(vector, scan.bytes, total);  // 340, 356
+  post_frame();
+  return taken;
+}
+
+std::uint64_t SendHalf::take_pieces(std::span<const iovec> vector, std::uint64_t bytes,
+                                    std::uint64_t total) {
+  Gather gather(vector);
+  const auto whole =
+      kRecordBytes +
+      round_up_8(static_cast<std::uint32_t>(std::min<std::uint64_t>(total, frame_bytes_most())));
+  if (rest_ == 0 && bytes == total &&
+      total + kRecordBytes + kHeadBytes + kTailBytes <= frame_bytes_most()) {
+    if (!make_room(whole)) return 0;
+    gather.copy(append(Kind::kWhole, static_cast<std::uint32_t>(total)), total);
+    ++figures_.messages;
+    figures_.bytes += total;
+    return total;
+  }
+  std::uint64_t taken = 0;
+  while (taken < bytes) {
+    const bool begin = rest_ == 0;
+    const std::uint32_t extra = begin ? 8 : 0;
+    // A piece of a few bytes at the end of a frame would cost more than it brings.
+    if (!make_room(kRecordBytes + extra + 64)) {
+      if (!make_room(kRecordBytes + extra + 8)) break;
+    }
+    const auto n = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(bytes - taken, (room() - kRecordBytes - extra) & ~7u));
+    std::byte* at = append(begin ? Kind::kBegin : Kind::kMore, n + extra);
+    if (begin) {
+      store(at, total);
+      rest_ = total;
+      ++figures_.messages;
+    }
+    gather.copy(at + extra, n);
+    taken += n;
+    rest_ -= n;
+    ++figures_.pieces;
+  }
+  figures_.bytes += taken;
+  return taken;
+}
+
+std::uint32_t SendHalf::lend(std::span<const std::byte> message) {
+  if (!error_.empty() || closed_ || rest_ > 0 || loans_.size() >= kLoansMost) return 0;
+  if (state_ == State::kLeaving || (state_ == State::kAsked && settings_.strict)) return 0;
+  if (!make_room(kRecordBytes + sizeof(Offer))) return 0;
+  auto region = wires_.lend(message);
+  if (!region) return 0;
+  Offer offer{reinterpret_cast<std::uint64_t>(message.data()), message.size(), message.size(),
+              region->remote_key.value, ++offers_};
+  store(append(Kind::kOffer, sizeof offer), offer);
+  loans_.push_back({*region, offer.number});
+  ++figures_.loans;
+  ++figures_.messages;
+  figures_.bytes += message.size();
+  post_frame();
+  return offer.number;
+}
+
+std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t total) {
+  const iovec& element = vector[0];
+  if (lent_number_ != 0) {  // one at a time: another one waits
+    if (!is_lent(element) || !loan_done(lent_number_)) return 0;
+    lent_number_ = 0;
+    return element.iov_len;
+  }
+  if (loans_.size() >= kLoansMost || !make_room(kRecordBytes + sizeof(Offer))) return 0;
+  auto region = wires_.lend({static_cast<const std::byte*>(element.iov_base), element.iov_len});
+  if (!region) {  // no key for it: in pieces then
+    const std::uint64_t taken = take_pieces(vector, total, total);
+    post_frame();
+    return taken;
+  }
+  Offer offer{reinterpret_cast<std::uint64_t>(element.iov_base), element.iov_len,
+              rest_ == 0 ? total : 0, region->remote_key.value, ++offers_};
+  if (rest_ == 0) ++figures_.messages, rest_ = total;
+  rest_ -= element.iov_len;
+  figures_.bytes += element.iov_len;
+  ++figures_.loans;
+  store(append(Kind::kOffer, sizeof offer), offer);
+  loans_.push_back({*region, offer.number});
+  lent_memory_ = element.iov_base, lent_bytes_ = element.iov_len, lent_number_ = offer.number;
+  post_frame();
+  return 0;
+}
+
+void SendHalf::settle_loans() {
+  while (!loans_.empty() && loan_done(loans_.front().number)) {
+    wires_.give_back(loans_.front().region);
+    loans_.erase(loans_.begin());
+  }
+}
+
+bool SendHalf::close() {
+  if (closed_) return true;
+  if (state_ == State::kLeaving || !make_room(kRecordBytes)) return false;
+  append(Kind::kClose, 0);
+  closed_ = true;
+  post_frame();
+  return true;
+}
+
+void SendHalf::progress(Nanoseconds now) {
+  read_status();
+  if (frame_open_) post_frame(last_in_frame_);
+  if (state_ == State::kAsked) check_answer(now);
+  if (state_ == State::kLeaving) leave(now);
+  if (old_.exists()) retire_old();
+  if (idle_shrink_due(now)) ask(local_.phase - 1, now);
+}
+
+std::uint64_t SendHalf::registered_bytes() const {
+  std::uint64_t sum = 0;
+  for (const Ring* ring : {&local_, &fresh_, &old_}) {
+    if (ring->exists()) sum += std::uint64_t{ring->slots} * ring->slot_bytes;
+  }
+  for (const Ring& ring : kept_) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
+  return sum;
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,166 @@
+// The sending direction of a channel, without clock, socket or thread (figures 3 to 5): takes
+// vectors into frames, posts frames as far as the receiver has room, asks for another phase when a
+// vector needs it, and moves there when the receiver has agreed. Growing and shrinking are one
+// procedure:
+//
+//            ask()                 granted                    room for kLast
+//   kSteady -------> kAsked ----------------------> kLeaving ---------------> kSteady, new ring
+//      ^               | refused, unreadable,           | strict: after the last completion
+//      +---------------+ too often repeated             v
+//        (goes on in pieces, asks again later)      the old ring drains, is unregistered, freed
+//
+// Belongs to an endpoint; one thread at a time.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "channel/acknowledgement.h"
+#include "channel/layout.h"
+#include "channel/outlet.h"
+#include "channel/vector_scan.h"
+#include "channel/wires.h"
+#include "weft/channel_settings.h"
+
+namespace weft::channel {
+
+struct SendFigures {
+  std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0;
+  std::uint64_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
+  std::uint64_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0, loans = 0;
+};
+
+class SendHalf {
+ public:
+  SendHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control,
+           std::uint32_t channel);
+  SendHalf(const SendHalf&) = delete;
+  SendHalf& operator=(const SendHalf&) = delete;
+
+  /// Provisions the first ring (332). False: no memory.
+  bool start();
+  void connect(const RemoteRing& peer) { remote_ = peer; }
+  /// Revokes and frees everything; no work is outstanding any more, or the queue pair is gone.
+  void stop();
+
+  /// Figure 3. Gives how many bytes were taken: 0 means "not yet".
+  std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now);
+  /// Bytes of the message that was begun and not yet given whole; the next vector must be these.
+  std::uint64_t rest_bytes() const { return rest_; }
+  /// Lends a message in place: the memory must stay until loan_done(). 0: not yet.
+  std::uint32_t lend(std::span<const std::byte> message);
+  bool loan_done(std::uint32_t number) const {
+    return static_cast<std::int32_t>(peer_pulled_ - number) >= 0;
+  }
+  /// Looks for answers, room and time-outs, and posts what waits.
+  void progress(Nanoseconds now);
+  /// The last record of this direction; false: no room yet.
+  bool close();
+  /// Everything has been posted and every slot has been given back.
+  bool drained() const { return !frame_open_ && consumed_ == next_ && loans_.empty(); }
+  bool has_open_frame() const { return frame_open_; }
+  void note_consumed(std::uint32_t consumed);
+  /// To be told in this end's next head or status: what the other direction has consumed.
+  void set_reverse_consumed(std::uint32_t consumed) { reverse_consumed_ = consumed; }
+  /// What the newest frame has told of it.
+  std::uint32_t reported() const { return reported_; }
+
+  std::uint32_t phase() const { return local_.phase; }
+  std::uint32_t slots() const { return local_.slots; }
+  bool moving() const { return state_ != State::kSteady; }
+  bool busy() const { return moving() || old_.exists() || frame_open_ || !loans_.empty(); }
+  std::uint32_t sequence() const { return sequence_; }
+  std::uint64_t registered_bytes() const;
+  const SendFigures& figures() const { return figures_; }
+  std::string_view error() const { return error_; }
+  /// When progress() has to be called even if nothing happens.
+  Nanoseconds next_deadline() const;
+  bool idle_shrink_due(Nanoseconds now) const;
+  bool wants_status() const { return status_wanted_; }
+  void status_told() { status_wanted_ = false; }
+
+ private:
+  enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
+
+  // send_half.cc: frames
+  std::uint32_t in_flight() const;
+  std::uint32_t limit() const;
+  std::uint32_t frame_bytes_most() const;
+  bool open_frame();
+  std::uint32_t room() const;
+  std::byte* append(Kind kind, std::uint32_t length);
+  bool make_room(std::uint32_t record_bytes);
+  bool post_frame(bool signaled = false);
+  void read_status();
+  std::uint64_t take_pieces(std::span<const iovec> vector, std::uint64_t bytes,
+                            std::uint64_t total);
+  std::uint64_t take_lent(std::span<const iovec> vector, std::uint64_t total);
+  bool is_lent(const iovec& element) const {
+    return element.iov_base == lent_memory_ && element.iov_len == lent_bytes_;
+  }
+  void settle_loans();
+  bool fail(std::string_view why);
+  // send_move.cc: phases
+  bool wants_move(std::uint64_t wanted_bytes, Nanoseconds now);
+  bool ask(std::uint32_t phase, Nanoseconds now);
+  void check_answer(Nanoseconds now);
+  void on_answer(const Acknowledgement& answer, Nanoseconds now);
+  bool acceptable(const Acknowledgement& answer) const;
+  void repeat(Nanoseconds now);
+  void give_up(Nanoseconds now, Nanoseconds pause_ns);
+  bool provision_next();
+  void drop_fresh();
+  void switch_rings();
+  void leave(Nanoseconds now);
+  void retire_old();
+  std::uint64_t threshold() const;
+  AcknowledgementSlot answer_slot() const;
+
+  const Settings& settings_;
+  Wires& wires_;
+  Outlet& outlet_;
+  std::byte* const control_;
+  const std::uint32_t channel_;
+
+  Ring local_, fresh_, old_;  // fresh_: provisioned for the next phase; old_: being drained
+  std::vector<Ring> kept_;    // of phases that were left, if the user wants them kept
+  RemoteRing remote_, granted_;
+  std::uint32_t next_ = 0;  // sequence of the frame that is posted next
+  std::uint32_t base_ = 0;  // of the first frame in the current ring
+  std::uint32_t consumed_ = 0;
+  std::uint32_t reverse_consumed_ = 0, reported_ = 0;
+  std::uint32_t used_ = 0;  // bytes of the open frame, head included
+  std::uint64_t rest_ = 0;
+
+  State state_ = State::kSteady;
+  std::uint32_t target_ = 0;
+  std::uint32_t sequence_ = 0;
+  std::uint32_t tries_ = 0;
+  std::uint32_t frame_work_ = 0;  // the work of the newest frame
+  std::uint32_t old_last_work_ = 0;
+  std::uint32_t control_frame_ = 0;  // the frame with the control message
+  Nanoseconds answer_deadline_ = kNever;
+  Nanoseconds no_growth_until_ = 0;
+  Nanoseconds last_large_ns_ = 0;
+  std::uint64_t history_ = 0;  // one bit for each of the last 64 messages: oversized?
+
+  struct Loan {
+    Region region;
+    std::uint32_t number;
+  };
+  std::vector<Loan> loans_;  // oldest first; few
+  std::uint32_t offers_ = 0, peer_pulled_ = 0;
+  const void* lent_memory_ = nullptr;  // what take() lent, to be recognised when it comes again
+  std::uint64_t lent_bytes_ = 0;
+  std::uint32_t lent_number_ = 0;
+
+  bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
+  SendFigures figures_;
+  std::string_view error_;
+};
+
+}  // namespace weft::channel

@@ -1,0 +1,236 @@
+// The phases of a sending direction: when to ask, what to make of the answer, and figure 4.
+#include <algorithm>
+#include <bit>
+
+#include "channel/send_half.h"
+
+namespace weft::channel {
+namespace {
+
+constexpr std::uint32_t kSlotsMost = 256, kSlotBytesMost = slot_bytes_of(200'000);
+/// A receiver in need is heard this much sooner than idle time would have it.
+constexpr Nanoseconds kWishFactor = 100;
+
+}  // namespace
+
+AcknowledgementSlot SendHalf::answer_slot() const {
+  return AcknowledgementSlot(control_ + kAcknowledgementOffset, kAcknowledgementBytes);
+}
+
+std::uint64_t SendHalf::threshold() const {
+  const std::uint32_t size = settings_.phases[local_.phase].payload_bytes;
+  if (local_.phase == 0 && settings_.threshold_bytes != 0) return settings_.threshold_bytes;
+  return std::uint64_t{size} * settings_.threshold_percent / 100;
+}
+
+// True: nothing goes now. False: larger buffers cannot be had, the vector goes in pieces.
+bool SendHalf::wants_move(std::uint64_t wanted_bytes, Nanoseconds now) {
+  if (state_ != State::kSteady || old_.exists()) return true;  // not repeated while pending
+  if (local_.phase + 1 >= settings_.phases.size() || now < no_growth_until_) return false;
+  if (std::popcount(history_) < static_cast<int>(settings_.learn_after)) return false;
+  std::uint32_t phase = local_.phase + 1;
+  while (phase + 1 < settings_.phases.size() &&
+         settings_.phases[phase].payload_bytes < wanted_bytes) {
+    ++phase;
+  }
+  return ask(phase, now);
+}
+
+// Block 344. False: this end has no memory for it.
+bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
+  target_ = phase;
+  if (settings_.order == ProvisionOrder::kBeforeControl && !provision_next()) {
+    no_growth_until_ = now + settings_.refusal_pause_ns;
+    return false;
+  }
+  if (!make_room(kRecordBytes + sizeof(Move))) return true;
+  clear_flags(answer_slot());
+  const PhaseSize& size = settings_.phases[phase];
+  sequence_ = first_of_next_request(sequence_);
+  const Move move{channel_,   phase,     slot_bytes_of(size.payload_bytes),
+                  size.slots, sequence_, settings_.strict ? 1u : 0u};
+  store(append(Kind::kMove, sizeof move), move);
+  state_ = State::kAsked;
+  tries_ = 0;
+  control_frame_ = next_;
+  last_in_frame_ = settings_.strict;
+  answer_deadline_ = now + settings_.acknowledgement_timeout_ns;
+  ++figures_.controls;
+  post_frame(settings_.strict);
+  if (settings_.order == ProvisionOrder::kBeforeAcknowledgement) provision_next();
+  return true;
+}
+
+// Block 348. A torn answer is waited for; one that makes no sense is asked for again.
+void SendHalf::check_answer(Nanoseconds now) {
+  Acknowledgement answer;
+  switch (look(answer_slot(), sequence_, answer)) {
+    case Found::kAnswer:
+      if (acceptable(answer)) return on_answer(answer, now);
+      [[fallthrough]];
+    case Found::kCorrupt:
+      ++figures_.corrupt;
+      clear_flags(answer_slot());  // seen once
+      if (tries_ < settings_.control_repeats) return repeat(now);
+      [[fallthrough]];
+    case Found::kNothing:
+    case Found::kTorn:
+    case Found::kStale:
+      if (now >= answer_deadline_) repeat(now);
+  }
+}
+
+bool SendHalf::acceptable(const Acknowledgement& answer) const {
+  if (answer.phase != target_) return false;
+  if (answer.verdict == Verdict::kRefused || answer.verdict == Verdict::kPostponed) return true;
+  if (answer.verdict != Verdict::kGranted) return false;
+  return answer.slots >= 2 && answer.slots <= kSlotsMost && answer.slot_bytes % 8 == 0 &&
+         answer.slot_bytes >= kSlotOverhead + 64 && answer.slot_bytes <= kSlotBytesMost &&
+         answer.address != 0 && answer.address % 8 == 0 &&
+         answer.address + std::uint64_t{answer.slots} * answer.slot_bytes > answer.address;
+}
+
+void SendHalf::on_answer(const Acknowledgement& answer, Nanoseconds now) {
+  if (answer.verdict == Verdict::kGranted) {
+    granted_ = {answer.address, answer.key, answer.slots, answer.slot_bytes};
+    state_ = State::kLeaving;
+    return;
+  }
+  ++(answer.verdict == Verdict::kRefused ? figures_.refusals : figures_.postponements);
+  const Nanoseconds asked = Nanoseconds{answer.retry_after_us} * 1000;
+  no_growth_until_ = now + std::clamp<Nanoseconds>(asked, 1'000'000, 10'000'000'000);
+  drop_fresh();
+  state_ = State::kSteady;
+  last_in_frame_ = false;
+}
+
+// The repetition goes by the status words, which outlive every ring: the ring that carried the
+// control message may be gone by now. The receiver answers anew, it does not provision anew.
+void SendHalf::repeat(Nanoseconds now) {
+  // A strict sender goes on asking: the receiver may have left the small ring, and may be slow.
+  const std::uint32_t most = settings_.strict ? kRepeatsMost : settings_.control_repeats;
+  if (tries_ >= most) return give_up(now, settings_.refusal_pause_ns);
+  ++tries_;
+  clear_flags(answer_slot());
+  ++sequence_;
+  ++figures_.repeats;
+  status_wanted_ = true;
+  answer_deadline_ = now + settings_.acknowledgement_timeout_ns;
+}
+
+void SendHalf::give_up(Nanoseconds now, Nanoseconds pause_ns) {
+  if (settings_.strict) {  // there is no way back
+    fail("the peer never answered a control message in a way that could be read");
+    return;
+  }
+  if (!make_room(kRecordBytes + sizeof(Move))) return;  // tried again with the next progress
+  store(append(Kind::kAbandon, sizeof(Move)), Move{.channel = channel_, .sequence = sequence_});
+  post_frame();
+  drop_fresh();
+  ++figures_.abandoned;
+  state_ = State::kSteady;
+  no_growth_until_ = now + pause_ns;
+}
+
+bool SendHalf::provision_next() {
+  if (fresh_.exists() && fresh_.phase == target_) return true;
+  for (auto ring = kept_.begin(); ring != kept_.end(); ++ring) {
+    if (ring->phase != target_) continue;
+    fresh_ = *ring;
+    kept_.erase(ring);
+    return true;
+  }
+  const PhaseSize& size = settings_.phases[target_];
+  auto ring = wires_.provision(RingUse::kSend, target_, size.slots,  // 457, 458
+                               slot_bytes_of(size.payload_bytes));
+  if (ring) fresh_ = *ring;
+  return ring.has_value();
+}
+
+void SendHalf::drop_fresh() {
+  if (!fresh_.exists()) return;
+  wires_.unregister(fresh_);
+  wires_.release(fresh_);
+  fresh_ = {};
+}
+
+// Block 354. Flowing: the new ring is made, the old one gets its last frame, and both live until
+// the old one's work is complete. Strict: in the order of figure 4.
+void SendHalf::leave(Nanoseconds now) {
+  if (!settings_.strict) {
+    if (!last_in_frame_) {
+      if (!provision_next()) return give_up(now, settings_.refusal_pause_ns);
+      if (!make_room(kRecordBytes)) return;
+      append(Kind::kLast, 0);
+      last_in_frame_ = true;
+      post_frame(true);
+    }
+    if (frame_open_) return;
+    old_ = local_;
+    old_last_work_ = frame_work_;
+    local_ = fresh_;
+    fresh_ = {};
+    return switch_rings();
+  }
+  if (frame_open_ || !outlet_.done(frame_work_)) return;
+  const std::uint32_t phase = local_.phase;
+  if (settings_.keep_small) {
+    kept_.push_back(local_);
+  } else {
+    wires_.unregister(local_);  // 455
+    wires_.release(local_);     // 456
+  }
+  local_ = {};
+  if (!provision_next()) {  // the small one again, with which the receiver's large ring works too
+    target_ = phase;
+    no_growth_until_ = now + settings_.refusal_pause_ns;
+    if (!provision_next()) {
+      fail("no memory for a send ring of any size");
+      return;
+    }
+  }
+  local_ = fresh_;
+  fresh_ = {};
+  switch_rings();
+}
+
+// Block 459.
+void SendHalf::switch_rings() {
+  ++(granted_.slot_bytes > remote_.slot_bytes ? figures_.grows : figures_.shrinks);
+  remote_ = granted_;
+  base_ = next_;
+  last_in_frame_ = false;
+  state_ = State::kSteady;
+}
+
+void SendHalf::retire_old() {
+  if (!outlet_.done(old_last_work_)) return;
+  if (settings_.keep_small && old_.phase < local_.phase) {
+    kept_.push_back(old_);
+  } else {
+    wires_.unregister(old_);
+    wires_.release(old_);
+  }
+  old_ = {};
+}
+
+bool SendHalf::idle_shrink_due(Nanoseconds now) const {
+  if (state_ != State::kSteady || old_.exists() || rest_ > 0 || closed_ || !error_.empty() ||
+      local_.phase <= settings_.start_phase || settings_.shrink_after_ns == 0 ||
+      now < no_growth_until_) {
+    return false;
+  }
+  const bool wish =
+      (watch32(control_ + kStatusOffset + offsetof(Status, wishes)) & kWishSmaller) != 0;
+  return now >= last_large_ns_ + settings_.shrink_after_ns / (wish ? kWishFactor : 1);
+}
+
+Nanoseconds SendHalf::next_deadline() const {
+  if (state_ == State::kAsked) return answer_deadline_;
+  if (local_.phase > settings_.start_phase && settings_.shrink_after_ns != 0) {
+    return last_large_ns_ + settings_.shrink_after_ns;
+  }
+  return kNever;
+}
+
+}  // namespace weft::channel

@@ -1,0 +1,161 @@
+#include "channel/slab.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "weft/extensions.h"
+
+namespace weft::channel {
+namespace {
+
+constexpr std::size_t kLine = 64, kPage = 4096;
+constexpr std::size_t kChunkLeast = std::size_t{1} << 20, kChunkMost = std::size_t{4} << 20;
+
+constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+/// One stretch of memory with one registration, and what of it is free.
+class Chunk {
+ public:
+  ~Chunk() {
+    if (region_ != nullptr) ibv_dereg_mr(region_);
+    if (arena_ != nullptr) {
+      weft_get_extensions()->arena_destroy(arena_);
+    } else if (memory_ != nullptr) {
+      munmap(memory_, bytes_);
+    }
+  }
+
+  bool create(ibv_pd* pd, std::size_t bytes) {
+    bytes_ = bytes;
+    void* memory = nullptr;
+    if (weft_get_extensions != nullptr) {
+      arena_ = weft_get_extensions()->arena_create(bytes, &memory);
+    }
+    if (arena_ == nullptr) {
+      memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) return false;
+    }
+    memory_ = static_cast<std::byte*>(memory);
+    region_ = ibv_reg_mr(pd, memory_, bytes_, IBV_ACCESS_LOCAL_WRITE);
+    if (region_ == nullptr) return false;
+    free_[0] = bytes_;
+    return true;
+  }
+
+  std::byte* allocate(std::size_t bytes) {
+    for (auto at = free_.begin(); at != free_.end(); ++at) {
+      if (at->second < bytes) continue;
+      const auto [offset, length] = *at;
+      free_.erase(at);
+      if (length > bytes) free_[offset + bytes] = length - bytes;
+      used_ += bytes;
+      return memory_ + offset;
+    }
+    return nullptr;
+  }
+
+  void free(std::byte* block, std::size_t bytes) {
+    auto offset = static_cast<std::size_t>(block - memory_);
+    used_ -= bytes;
+    auto after = free_.lower_bound(offset);
+    if (after != free_.end() && after->first == offset + bytes) {
+      bytes += after->second;
+      after = free_.erase(after);
+    }
+    if (after != free_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == offset) {
+        offset = before->first;
+        bytes += before->second;
+        free_.erase(before);
+      }
+    }
+    free_[offset] = bytes;
+    idle_ = 0;
+    trimmed_ = false;
+  }
+
+  /// True: nothing of it has been in use for a while.
+  bool trim() {
+    if (++idle_ < 2) return false;
+    if (!trimmed_) {
+      for (const auto& [offset, bytes] : free_) give_back_pages(offset, bytes);
+    }
+    trimmed_ = true;
+    return used_ == 0;
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  std::uint32_t local_key() const { return region_->lkey; }
+
+ private:
+  // An arena is shared memory: there only MADV_REMOVE frees the pages.
+  void give_back_pages(std::size_t offset, std::size_t bytes) const {
+    const std::size_t first = round_up(offset, kPage), last = (offset + bytes) / kPage * kPage;
+    if (first < last) {
+      madvise(memory_ + first, last - first, arena_ != nullptr ? MADV_REMOVE : MADV_DONTNEED);
+    }
+  }
+
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0, used_ = 0;
+  void* arena_ = nullptr;
+  ibv_mr* region_ = nullptr;
+  std::map<std::size_t, std::size_t> free_;  // offset, length
+  int idle_ = 0;                             // calls of trim() since something became free
+  bool trimmed_ = true;
+};
+
+Slab::Slab(ibv_pd* pd) : pd_(pd) {}
+Slab::~Slab() = default;
+
+Chunk* Slab::add_chunk(std::size_t least) {
+  // A quarter of what there is, within bounds: few chunks where there are many channels.
+  std::size_t bytes = std::clamp<std::size_t>(chunk_bytes_ / 4, kChunkLeast, kChunkMost);
+  bytes = round_up(std::max(bytes, least), kPage);
+  auto chunk = std::make_unique<Chunk>();
+  if (!chunk->create(pd_, bytes)) return nullptr;
+  chunk_bytes_ += bytes;
+  chunks_.push_back(std::move(chunk));
+  return chunks_.back().get();
+}
+
+Block Slab::allocate(std::size_t bytes) {
+  bytes = round_up(bytes, kLine);
+  Block block{nullptr, bytes, nullptr};
+  for (const auto& chunk : chunks_) {
+    block.memory = chunk->allocate(bytes);
+    block.chunk = chunk.get();
+    if (block.memory != nullptr) break;
+  }
+  if (block.memory == nullptr) {
+    block.chunk = add_chunk(bytes);
+    if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes);
+  }
+  return block;
+}
+
+void Slab::free(Block& block) {
+  if (block.memory == nullptr) return;
+  block.chunk->free(block.memory, block.bytes);
+  block = {};
+}
+
+void Slab::trim() {
+  for (std::size_t i = 0; i < chunks_.size();) {
+    if (!chunks_[i]->trim() || chunks_.size() == 1) {
+      ++i;
+      continue;
+    }
+    chunk_bytes_ -= chunks_[i]->bytes();
+    chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+LocalKey Slab::local_key(const Block& block) { return LocalKey(block.chunk->local_key()); }
+
+}  // namespace weft::channel

@@ -1,0 +1,86 @@
+// What the protocol needs from the world: memory that is registered, and work for a queue pair. The
+// driver implements it over libibverbs, the tests over plain memory that knows what is freed and
+// revoked. Implementations belong to the driver and outlive the endpoint; called by whichever
+// thread drives the endpoint.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "weft/types.h"
+
+namespace weft::channel {
+
+enum class RingUse : std::uint8_t { kSend, kReceive };
+
+/// Registered buffers of one size.
+struct Ring {
+  std::byte* memory = nullptr;
+  std::uint32_t slots = 0, slot_bytes = 0;
+  std::uint32_t phase = 0;
+  LocalKey local_key;
+  RemoteKey remote_key;
+  void* handle = nullptr;  ///< the driver's
+  bool registered = false;
+
+  bool exists() const { return memory != nullptr; }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }
+  std::byte* slot(std::uint32_t i) const { return memory + std::size_t{i} * slot_bytes; }
+};
+
+/// The peer's ring that a send ring is written to.
+struct RemoteRing {
+  std::uint64_t address = 0;
+  RemoteKey key;
+  std::uint32_t slots = 0, slot_bytes = 0;
+};
+
+/// Registered memory of another kind: a message that is lent to the peer, or one that is read.
+struct Region {
+  std::byte* memory = nullptr;
+  std::uint64_t length = 0;
+  LocalKey local_key;
+  RemoteKey remote_key;
+  void* handle = nullptr;
+
+  bool exists() const { return memory != nullptr; }
+};
+
+struct Work {
+  enum class Op : std::uint8_t { kWrite, kRead } op = Op::kWrite;
+  const std::byte* local = nullptr;
+  LocalKey local_key;
+  std::uint32_t length = 0;
+  std::uint64_t remote = 0;
+  RemoteKey remote_key;
+  bool bell = false;      ///< the peer gets a completion
+  bool signaled = false;  ///< this end gets one, which carries `number`
+  std::uint32_t number = 0;
+};
+
+class Wires {
+ public:
+  /// Allocates and registers; no slot of it looks like a frame. Nothing: no memory, or none to
+  /// spare for this channel.
+  virtual std::optional<Ring> provision(RingUse use, std::uint32_t phase, std::uint32_t slots,
+                                        std::uint32_t slot_bytes) = 0;
+  /// Its keys stop working before this returns.
+  virtual void unregister(Ring& ring) = 0;
+  /// Gives the memory back; the ring is unregistered.
+  virtual void release(Ring& ring) = 0;
+  /// Grants the peer to read exactly these bytes.
+  virtual std::optional<Region> lend(std::span<const std::byte> bytes) = 0;
+  /// Memory to read into.
+  virtual std::optional<Region> borrow(std::uint64_t bytes) = 0;
+  /// For both of these: keys die first.
+  virtual void give_back(Region& region) = 0;
+  /// False: the queue pair has failed.
+  virtual bool post(const Work& work) = 0;
+
+ protected:
+  ~Wires() = default;
+};
+
+}  // namespace weft::channel

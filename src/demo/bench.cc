@@ -1,0 +1,295 @@
+#include "demo/bench.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "demo/pair.h"
+#include "weft/extensions.h"
+
+namespace weft::demo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using channel::Channel;
+using channel::Settings;
+
+double us_since(Clock::time_point begun) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begun).count();
+}
+
+void put(Channel& channel, std::span<const std::byte> message) {
+  while (!message.empty()) {
+    const iovec rest{const_cast<std::byte*>(message.data()), message.size()};
+    message = message.subspan(must(channel.try_send({&rest, 1})));
+  }
+}
+void get(Channel& channel) {
+  while (!must(channel.try_receive())) {
+  }
+}
+
+struct Row {
+  std::string name, unit;
+  std::vector<double> samples;
+};
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, const channel::ContextOptions& context)
+      : options_(options), pair_(options.address, context) {}
+
+  void run() {
+    measure("latency_8", [this] { latency(); });
+    measure("rate_8", [this] { rate(); });
+    measure("stream", [this] { streams(); });
+    measure("first_large", [this] { first_large(); });
+    measure("while_growing", [this] { while_growing(); });
+    measure("idle", [this] { idle(); });
+    pair_.meet();
+    if (pair_.here()) print();
+  }
+
+ private:
+  void measure(const std::string& name, const std::function<void()>& how) {
+    if (!options_.only.empty() && options_.only != name) return;
+    pair_.meet();
+    how();
+  }
+
+  std::vector<double>& row(const std::string& name, const std::string& unit) {
+    for (Row& r : rows_) {
+      if (r.name == name) return r.samples;
+    }
+    return rows_.emplace_back(Row{name, unit, {}}).samples;
+  }
+
+  /// Both poll; half of there and back, in microseconds.
+  std::vector<double> ping_pong(Channel& channel, int count, std::size_t bytes) {
+    std::vector<double> times;
+    const std::vector<std::byte> message(bytes);
+    for (int i = 0; i < count; ++i) {
+      if (!pair_.here()) {
+        get(channel);
+        put(channel, message);
+        continue;
+      }
+      const auto begun = Clock::now();
+      put(channel, message);
+      get(channel);
+      times.push_back(us_since(begun) / 2);
+    }
+    std::sort(times.begin(), times.end());
+    return times;
+  }
+
+  void latency() {
+    auto growing = pair_.open({});
+    auto fixed = pair_.open(Settings::fixed());
+    ping_pong(growing, 2000, 8);
+    ping_pong(fixed, 2000, 8);
+    for (int round = 0; round < 20; ++round) {
+      const auto a = ping_pong(growing, 5000, 8), b = ping_pong(fixed, 5000, 8);
+      if (!pair_.here()) continue;
+      row("8 B one way, growing", "us").push_back(a[a.size() / 2]);
+      row("8 B one way, fixed", "us").push_back(b[b.size() / 2]);
+      row("8 B one way p99, growing", "us").push_back(a[a.size() * 99 / 100]);
+      row("8 B one way p99, fixed", "us").push_back(b[b.size() * 99 / 100]);
+    }
+  }
+
+  double stream_rate(Channel& channel, int count, std::size_t bytes) {
+    const std::vector<std::byte> message(bytes);
+    const auto begun = Clock::now();
+    for (int i = 0; i < count; ++i) {
+      if (pair_.here()) {
+        put(channel, message);
+      } else {
+        get(channel);
+      }
+    }
+    if (!pair_.here()) {
+      put(channel, std::span(message).first(1));
+      return 0;
+    }
+    get(channel);
+    return count / us_since(begun);
+  }
+
+  void rate() {
+    auto growing = pair_.open({});
+    auto fixed = pair_.open(Settings::fixed());
+    for (int round = 0; round < 7; ++round) {
+      const double a = stream_rate(growing, 500'000, 8), b = stream_rate(fixed, 500'000, 8);
+      if (!pair_.here()) continue;
+      row("8 B messages, growing", "M/s").push_back(a);
+      row("8 B messages, fixed", "M/s").push_back(b);
+    }
+  }
+
+  /// GB/s of messages that the receiver reads in place.
+  double lend_rate(Channel& channel, int count, std::span<const std::byte> message) {
+    constexpr std::size_t kUnderWay = 3;
+    const auto begun = Clock::now();
+    std::vector<std::uint32_t> loans;
+    for (int sent = 0; pair_.here() && (sent < count || !loans.empty());) {
+      if (sent < count && loans.size() < kUnderWay) {
+        if (const auto loan = must(channel.try_lend(message)); loan != 0) {
+          loans.push_back(loan);
+          ++sent;
+        }
+      }
+      while (!loans.empty() && channel.returned(loans.front())) loans.erase(loans.begin());
+    }
+    for (int i = 0; !pair_.here() && i < count; ++i) get(channel);
+    const std::byte done{};
+    if (!pair_.here()) {
+      put(channel, {&done, 1});
+      return 0;
+    }
+    get(channel);
+    return static_cast<double>(message.size()) * count / us_since(begun) / 1000;
+  }
+
+  void streams() {
+    auto channel = pair_.open({});
+    std::vector<std::byte> heap(1 << 20);
+    void* memory = nullptr;
+    if (weft_get_extensions != nullptr) weft_get_extensions()->arena_create(1 << 20, &memory);
+    for (int round = 0; round < 5; ++round) {
+      for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20}) {
+        const int count = static_cast<int>((std::size_t{64} << 20) / bytes);
+        const double a = lend_rate(channel, count, std::span(heap).first(bytes));
+        const std::string name = fmt::format("{} KiB stream", bytes / 1024);
+        if (pair_.here()) row(name + ", heap memory", "GB/s").push_back(a);
+        if (memory == nullptr) continue;
+        const double b = lend_rate(channel, count, {static_cast<std::byte*>(memory), bytes});
+        if (pair_.here()) row(name + ", arena memory", "GB/s").push_back(b);
+      }
+    }
+  }
+
+  void first_large() {
+    const std::vector<std::byte> large(16000);
+    for (int i = 0; i < 200; ++i) {
+      auto channel = pair_.open({});
+      ping_pong(channel, 50, 8);
+      const auto begun = Clock::now();
+      if (pair_.here()) {
+        put(channel, large);
+        get(channel);
+        row("first 16,000 B message, growth and answer included", "us").push_back(us_since(begun));
+      } else {
+        get(channel);
+        put(channel, std::span(large).first(8));
+      }
+    }
+  }
+
+  // One channel goes small messages back and forth and grows meanwhile, again and again.
+  void while_growing() {
+    Settings settings;
+    settings.shrink_after_ns = 3'000'000;
+    auto channel = pair_.open(settings);
+    const std::vector<std::byte> large(16000);
+    std::vector<double> all;
+    std::uint64_t grows = 0;
+    for (int round = 0; round < 100; ++round) {
+      // The request goes out, and the small ones that follow meet the growth.
+      if (pair_.here()) {
+        const iovec whole{const_cast<std::byte*>(large.data()), large.size()};
+        if (must(channel.try_send({&whole, 1})) > 0) give_up("a large message did not ask to grow");
+      }
+      const auto times = ping_pong(channel, 100, 8);
+      all.insert(all.end(), times.begin(), times.end());
+      const auto begun = Clock::now();
+      while (us_since(begun) < 5000) pair_.context().progress();
+      grows = channel.statistics().grows;
+    }
+    if (!pair_.here()) return;
+    std::sort(all.begin(), all.end());
+    row("8 B one way p99, channel growing meanwhile", "us").push_back(all[all.size() * 99 / 100]);
+    row("growths during that", "").push_back(static_cast<double>(grows));
+  }
+
+  static double pss_kib() {
+    std::ifstream file("/proc/self/smaps_rollup");
+    std::string word;
+    double value = 0;
+    while (file >> word) {
+      if (word == "Pss:") file >> value;
+    }
+    return value;
+  }
+
+  void idle() {
+    const int count = options_.connections;
+    auto warm = pair_.open({});
+    pair_.meet();
+    const double before = pss_kib();
+    const auto heap_before = mallinfo2().uordblks;
+    const std::uint64_t used_before = pair_.context().figures().used_bytes;
+    const auto begun = Clock::now();
+    auto channels = pair_.open_many({}, count);
+    const double seconds = us_since(begun) / 1e6;
+    const double each = 1024.0 * count;
+    const double heap = static_cast<double>(mallinfo2().uordblks - heap_before) / each;
+    const double used =
+        static_cast<double>(pair_.context().figures().used_bytes - used_before) / each;
+    const auto theirs = pair_.exchange(static_cast<std::uint64_t>(1000 * (heap + used)));
+    const auto pages = pair_.exchange(
+        static_cast<std::uint64_t>(std::max(0.0, 1000 * (pss_kib() - before) / count)));
+    if (pair_.here()) {
+      row("idle connection, registered, both sides", "KiB").push_back(2 * used);
+      row("idle connection, registered and heap, both sides", "KiB")
+          .push_back(heap + used + static_cast<double>(theirs) / 1000);
+      row("idle connection, resident, both sides", "KiB")
+          .push_back((pss_kib() - before) / count + static_cast<double>(pages) / 1000);
+      row("connections", "1/s").push_back(count / seconds);
+    }
+    pair_.meet();
+    leave_open_.insert(leave_open_.end(), std::make_move_iterator(channels.begin()),
+                       std::make_move_iterator(channels.end()));
+  }
+
+  void print() {
+    nlohmann::json out = nlohmann::json::array();
+    for (Row& r : rows_) {
+      std::sort(r.samples.begin(), r.samples.end());
+      const double median = r.samples[r.samples.size() / 2];
+      out.push_back({{"name", "channel: " + r.name},
+                     {"unit", r.unit},
+                     {"median", median},
+                     {"min", r.samples.front()},
+                     {"max", r.samples.back()},
+                     {"n", r.samples.size()}});
+      if (!options_.json) fmt::print("{:<52} {:>10.3f} {}\n", r.name, median, r.unit);
+    }
+    if (options_.json) fmt::print("{}\n", out.dump(2));
+    std::fflush(stdout);
+  }
+
+  const BenchOptions& options_;
+  Pair pair_;
+  std::vector<Row> rows_;
+  std::vector<Channel> leave_open_;
+};
+
+}  // namespace
+
+int bench(const BenchOptions& options) {
+  channel::ContextOptions context;
+  context.budget_bytes = std::uint64_t{2} << 30;
+  Bench(options, context).run();
+  std::fflush(stdout);
+  _exit(0);  // what is still open ends with the process
+}
+
+}  // namespace weft::demo

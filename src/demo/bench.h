@@ -1,0 +1,19 @@
+// The figures of channels, measured between two processes in one run, contestants interleaved.
+// Called once; one thread in each process.
+#pragma once
+
+#include <string>
+
+namespace weft::demo {
+
+struct BenchOptions {
+  std::string address = "127.0.0.1";
+  std::string only;
+  int connections = 1000;
+  bool json = false;
+};
+
+/// The program's exit status.
+int bench(const BenchOptions& options);
+
+}  // namespace weft::demo

@@ -1,0 +1,25 @@
+// weft-channel: shows channels at work, and measures them. Runs on any RDMA device; `weft demo` and
+// `weft bench channel` start it under `weft run`.
+#include <CLI/CLI.hpp>
+
+#include "demo/bench.h"
+#include "demo/show.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"weft-channel: messages over RDMA through buffers that grow with the traffic"};
+  app.require_subcommand(1);
+  weft::demo::ShowOptions show;
+  CLI::App* show_command = app.add_subcommand("demo", "a thousand channels between two processes");
+  show_command->add_option("--channels", show.channels, "how many")->check(CLI::Range(1, 20000));
+  show_command->add_option("--seconds", show.seconds, "how long")->check(CLI::Range(1.0, 600.0));
+  show_command->add_option("--address", show.address, "of the RDMA device");
+  weft::demo::BenchOptions bench;
+  CLI::App* bench_command = app.add_subcommand("bench", "measures channels between two processes");
+  bench_command->add_flag("--json", bench.json, "for programs");
+  bench_command->add_option("--only", bench.only, "one measurement by name");
+  bench_command->add_option("--connections", bench.connections, "idle ones, to be weighed");
+  bench_command->add_option("--address", bench.address, "of the RDMA device");
+  CLI11_PARSE(app, argc, argv);
+  if (show_command->parsed()) return weft::demo::show(show);
+  return weft::demo::bench(bench);
+}

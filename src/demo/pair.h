@@ -1,0 +1,57 @@
+// Two processes that do the same plan, each its side of it: the parent forks the child before
+// either has touched RDMA, tells it over a pipe which port to connect to, and both go on. For
+// measuring and showing channels; one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/channel.h"
+
+namespace weft::demo {
+
+enum class Side { kHere, kThere };
+
+/// Ends the program with a message: a tool has nobody to hand an error to.
+[[noreturn]] void give_up(const std::string& why);
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) give_up(result.error().message);
+  return std::move(*result);
+}
+inline void must(const Result<void>& result) {
+  if (!result) give_up(result.error().message);
+}
+
+class Pair {
+ public:
+  /// Forks. The child's side is kThere. `address` is where kHere listens.
+  Pair(const std::string& address, const channel::ContextOptions& options);
+  ~Pair();
+  Pair(const Pair&) = delete;
+  Pair& operator=(const Pair&) = delete;
+
+  Side side() const { return side_; }
+  bool here() const { return side_ == Side::kHere; }
+  channel::Context& context() { return *context_; }
+  /// One more connection of the pair; both sides call it at the same point of the plan.
+  channel::Channel open(const channel::Settings& settings);
+  std::vector<channel::Channel> open_many(const channel::Settings& settings, int count);
+  /// Both sides have come here.
+  void meet();
+  /// The other side's number.
+  std::uint64_t exchange(std::uint64_t mine);
+
+ private:
+  Side side_;
+  pid_t child_ = -1;
+  int out_ = -1, in_ = -1;
+  std::string address_;
+  std::optional<channel::Context> context_;
+};
+
+}  // namespace weft::demo

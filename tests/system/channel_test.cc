@@ -1,0 +1,95 @@
+// The channel library over a weft device: each case is a program of its own under `weft run`
+// (channel_cases.cc), as a user's would be; so are the example and the demonstration.
+#include <gtest/gtest.h>
+
+#include "support/run_weft.h"
+
+namespace {
+
+using weft::test::Ended;
+using weft::test::kCanPreload;
+
+Ended run_case(const std::string& name) {
+  return weft::test::weft({"run", "--", WEFT_BIN_DIR "/channel_cases", name});
+}
+
+#define HOLDS_UNDER_WEFT(name)                    \
+  if (!kCanPreload) GTEST_SKIP() << "no preload"; \
+  const Ended ended = run_case(name);             \
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output
+
+TEST(ChannelSystem, messages_of_all_sizes_arrive_whole) {
+  // A15: through the small ring, the large ring, and read in place.
+  HOLDS_UNDER_WEFT("messages_of_all_sizes");
+}
+
+TEST(ChannelSystem, only_the_connection_that_needs_it_grows) {
+  // A12: 99 quiet neighbours of a busy one stay small, and a figure shows it.
+  HOLDS_UNDER_WEFT("only_the_busy_one_grows");
+  EXPECT_TRUE(ended.says("quiet:"));
+}
+
+TEST(ChannelSystem, the_memory_of_a_connection_falls_from_256_KB_to_16_KB) {
+  // A18: all rings, both sides, reported.
+  HOLDS_UNDER_WEFT("memory_of_a_connection");
+  EXPECT_TRUE(ended.says("growing"));
+}
+
+TEST(ChannelSystem, a_channel_shrinks_after_idle_time_and_its_memory_comes_back) {
+  HOLDS_UNDER_WEFT("shrinks_and_gives_memory_back");
+}
+
+TEST(ChannelSystem, a_budget_is_kept_and_messages_still_get_through) {
+  HOLDS_UNDER_WEFT("a_budget_is_kept");
+}
+
+TEST(ChannelSystem, waiting_ends_with_its_deadline) {
+  // A22: a call can loop until the data is sent or a deadline passes.
+  HOLDS_UNDER_WEFT("waiting_ends_with_its_deadline");
+}
+
+TEST(ChannelSystem, closing_delivers_what_was_sent) { HOLDS_UNDER_WEFT("closing_delivers"); }
+
+TEST(ChannelSystem, several_threads_use_different_channels_at_once) {
+  // A19: eight threads, four channels, one device.
+  HOLDS_UNDER_WEFT("threads_use_different_channels");
+}
+
+TEST(ChannelSystem, a_descriptor_wakes_who_sleeps_on_it) {
+  HOLDS_UNDER_WEFT("a_descriptor_wakes_the_sleeper");
+}
+
+TEST(ChannelSystem, a_message_is_copied_where_the_caller_wants_it) {
+  // A16: or handed out as a view, as everywhere else.
+  HOLDS_UNDER_WEFT("a_message_is_copied_where_the_caller_wants_it");
+}
+
+TEST(ChannelSystem, a_view_outlives_its_channel) {
+  HOLDS_UNDER_WEFT("a_view_outlives_its_channel");
+}
+
+TEST(ChannelSystem, errors_name_their_cause) { HOLDS_UNDER_WEFT("errors_name_their_cause"); }
+
+TEST(ChannelSystem, a_killed_peer_is_noticed_and_others_go_on) {
+  HOLDS_UNDER_WEFT("a_killed_peer_is_noticed");
+}
+
+TEST(ChannelSystem, the_example_of_the_readme_runs) {
+  // A19: between two processes.
+  if (!kCanPreload) GTEST_SKIP() << "no preload";
+  const Ended ended = weft::test::weft({"run", "--", WEFT_BIN_DIR "/example_channel_hello"});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("got 5 bytes: hello")) << ended.output;
+  EXPECT_TRUE(ended.says("got 10000 bytes: xxxxx")) << ended.output;
+  EXPECT_TRUE(ended.says("thank you")) << ended.output;
+}
+
+TEST(ChannelSystem, the_demonstration_loses_nothing) {
+  if (!kCanPreload) GTEST_SKIP() << "no preload";
+  const Ended ended = weft::test::weft(
+      {"run", "--", WEFT_BIN_DIR "/weft-channel", "demo", "--channels", "100", "--seconds", "3"});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("Every message arrived whole, in order and once.")) << ended.output;
+}
+
+}  // namespace

@@ -1,0 +1,287 @@
+// How one direction grows, shrinks, is refused and asks again, step by step.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "unit/channel/simulated_pair.h"
+
+namespace weft::channel::test {
+namespace {
+
+std::string text_of(std::size_t bytes, char first = 'a') {
+  std::string text(bytes, ' ');
+  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(first + i % 23);
+  return text;
+}
+
+/// Sends with retries, as an application does that gets 0.
+bool push(SimulatedPair& pair, const std::string& text) {
+  std::size_t sent = 0;
+  for (int i = 0; i < 1000 && sent < text.size(); ++i) {
+    const iovec rest{const_cast<char*>(text.data()) + sent, text.size() - sent};
+    sent += pair.here.endpoint.take({&rest, 1}, 0, pair.now);
+    pair.settle(2);
+    if (sent < text.size()) {
+      pair.now += 1'000'000;
+    }
+  }
+  return sent == text.size();
+}
+
+TEST(Growth, a_small_message_goes_through_the_small_ring_at_once) {
+  // A1: both sides have a ring of their own from the start.
+  SimulatedPair pair{Settings{}};
+  EXPECT_EQ(pair.send("hello"), 5u);
+  pair.settle(1);
+  EXPECT_EQ(pair.receive(), "hello");
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  EXPECT_EQ(pair.violation(), "");
+}
+
+TEST(Growth, an_oversized_message_asks_first_and_goes_after_the_answer) {
+  // A6, A7, A10: one control message in place of payload, 0 bytes, then the large ring.
+  SimulatedPair pair{Settings{}};
+  const std::string large = text_of(5000);
+  EXPECT_EQ(pair.send(large), 0u);
+  EXPECT_EQ(pair.send(large), 0u);
+  EXPECT_EQ(pair.here.endpoint.send().figures().controls, 1u);
+  pair.settle();
+  EXPECT_EQ(pair.there.endpoint.receive().figures().controls, 1u);
+  EXPECT_EQ(pair.there.endpoint.receive().figures().granted, 1u);
+  EXPECT_EQ(pair.send(large), 5000u);
+  pair.settle(2);
+  EXPECT_EQ(pair.receive(), large);
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+  EXPECT_EQ(pair.there.endpoint.receive().phase(), 1u);
+  EXPECT_EQ(pair.violation(), "");
+}
+
+TEST(Growth, small_messages_use_the_large_ring_afterwards) {
+  // A21: after growth all data, small too.
+  SimulatedPair pair{Settings{}};
+  ASSERT_TRUE(push(pair, text_of(5000)));
+  ASSERT_TRUE(pair.receive());
+  ASSERT_TRUE(push(pair, "small"));
+  EXPECT_EQ(pair.receive(), "small");
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+}
+
+TEST(Growth, a_channel_may_start_in_any_phase) {
+  // A21: that is also the baseline with fixed buffers.
+  Settings settings;
+  settings.start_phase = 1;
+  SimulatedPair pair{settings};
+  EXPECT_EQ(pair.send(text_of(16384)), 16384u);
+  pair.settle(2);
+  EXPECT_EQ(pair.receive(), text_of(16384));
+  EXPECT_EQ(pair.here.endpoint.send().figures().controls, 0u);
+}
+
+TEST(Growth, the_small_buffers_are_unregistered_and_freed_after_their_last_write) {
+  // A11: the receiver's key stops working; memory comes back on both sides.
+  SimulatedPair pair{Settings{}};
+  const RemoteRing small = pair.there.endpoint.grant();
+  const std::size_t before = pair.here.wires.live_bytes;
+  ASSERT_TRUE(push(pair, text_of(5000)));
+  ASSERT_TRUE(pair.receive());
+  pair.settle();
+  EXPECT_EQ(pair.keys.find(small.key.value, small.address, 8), nullptr);
+  const std::size_t large = 4 * slot_bytes_of(16384), ring = 4 * slot_bytes_of(512);
+  EXPECT_EQ(pair.here.wires.live_bytes, before - ring + large);
+  EXPECT_EQ(pair.there.wires.live_bytes, before - ring + large);
+}
+
+TEST(Growth, kept_small_buffers_stay_registered_and_serve_again) {
+  // A11: "keep" is the user's other choice.
+  Settings settings;
+  settings.keep_small = true;
+  SimulatedPair pair{settings};
+  const RemoteRing small = pair.there.endpoint.grant();
+  ASSERT_TRUE(push(pair, text_of(5000)));
+  ASSERT_TRUE(pair.receive());
+  pair.settle();
+  EXPECT_NE(pair.keys.find(small.key.value, small.address, 8), nullptr);
+  pair.now += 2'000'000'000;
+  pair.settle();
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  EXPECT_EQ(pair.there.endpoint.grant().address, small.address);
+  ASSERT_TRUE(push(pair, "again"));
+  EXPECT_EQ(pair.receive(), "again");
+}
+
+TEST(Growth, a_view_keeps_the_memory_of_a_ring_that_was_left) {
+  // A16: what was handed out stays readable until it is given back.
+  SimulatedPair pair{Settings{}};
+  ASSERT_EQ(pair.send("look at me"), 10u);
+  pair.settle(1);
+  auto view = pair.there.endpoint.deliver();
+  ASSERT_TRUE(view);
+  ASSERT_TRUE(push(pair, text_of(5000)));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(view->data), view->length), "look at me");
+  const std::size_t held = pair.there.wires.live_bytes;
+  pair.there.endpoint.release(*view);
+  EXPECT_EQ(pair.receive(), text_of(5000));
+  EXPECT_LT(pair.there.wires.live_bytes, held);
+}
+
+TEST(Growth, goes_through_three_phases_and_back) {
+  // A14: and shrinks through them after idle time, keys first.
+  Settings settings;
+  settings.phases = {{500, 4}, {5000, 4}, {50000, 2}};
+  SimulatedPair pair{settings};
+  ASSERT_TRUE(push(pair, text_of(4000)));
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+  ASSERT_TRUE(push(pair, text_of(40000)));
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 2u);
+  EXPECT_EQ(pair.receive(), text_of(4000));
+  EXPECT_EQ(pair.receive(), text_of(40000));
+  const RemoteRing large = pair.there.endpoint.grant();
+  pair.now += 2'000'000'000;
+  pair.settle();
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  EXPECT_EQ(pair.there.endpoint.receive().phase(), 0u);
+  EXPECT_EQ(pair.here.endpoint.send().figures().shrinks, 2u);
+  EXPECT_EQ(pair.keys.find(large.key.value, large.address, 8), nullptr);
+  ASSERT_TRUE(push(pair, "small again"));
+  EXPECT_EQ(pair.receive(), "small again");
+  EXPECT_EQ(pair.violation(), "");
+}
+
+TEST(Growth, a_refused_message_goes_in_pieces) {
+  SimulatedPair pair{Settings{}};
+  pair.there.wires.refuse_next = 1;
+  const std::string large = text_of(5000);
+  std::size_t sent = 0;
+  std::optional<std::string> got;
+  for (int i = 0; i < 100 && !got; ++i) {
+    const iovec rest{const_cast<char*>(large.data()) + sent, large.size() - sent};
+    if (sent < large.size()) sent += pair.here.endpoint.take({&rest, 1}, 0, pair.now);
+    pair.settle(2);
+    got = pair.receive();
+  }
+  EXPECT_EQ(got, large);
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  EXPECT_EQ(pair.here.endpoint.send().figures().refusals, 1u);
+}
+
+TEST(Growth, is_asked_for_again_after_the_pause) {
+  SimulatedPair pair{Settings{}};
+  pair.there.wires.refuse_next = 1;
+  pair.send(text_of(5000));
+  pair.settle();
+  pair.now += Settings{}.refusal_pause_ns + 1;
+  EXPECT_EQ(pair.send(text_of(5000)), 0u);
+  pair.settle();
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+}
+
+TEST(Growth, a_sender_without_memory_lets_the_granted_ring_go) {
+  SimulatedPair pair{Settings{}};
+  pair.here.wires.refuse_next = 1;
+  const std::size_t before = pair.there.wires.live_bytes;
+  pair.send(text_of(5000));
+  pair.settle();
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  EXPECT_EQ(pair.there.endpoint.receive().figures().abandoned, 1u);
+  EXPECT_EQ(pair.there.wires.live_bytes, before);
+}
+
+TEST(Growth, in_strict_mode_every_call_gives_0_until_the_answer) {
+  // A20: figure 3 tests block 334 first; flowing mode still sends what fits.
+  for (const bool strict : {true, false}) {
+    Settings settings;
+    settings.strict = strict;
+    SimulatedPair pair{settings};
+    EXPECT_EQ(pair.send(text_of(5000)), 0u);
+    EXPECT_EQ(pair.send("fits"), strict ? 0u : 4u);
+    pair.settle();
+    EXPECT_EQ(pair.send(text_of(5000, 'b')), 5000u);
+    pair.settle(2);
+    if (!strict) {
+      EXPECT_EQ(pair.receive(), "fits");
+    }
+    EXPECT_EQ(pair.receive(), text_of(5000, 'b'));
+    EXPECT_EQ(pair.violation(), "");
+  }
+}
+
+TEST(Growth, provisions_in_the_order_of_figure_4) {
+  // A10: unregister small, free small, allocate and register large, in strict mode.
+  Settings settings;
+  settings.strict = true;
+  SimulatedPair pair{settings};
+  pair.here.wires.log = true;
+  pair.send(text_of(5000));
+  pair.settle();
+  EXPECT_EQ(pair.here.wires.journal,
+            (std::vector<std::string>{"unregister", "release", "provision send"}));
+}
+
+TEST(Growth, a_strict_sender_without_memory_gets_its_small_ring_back) {
+  // A11: and goes on with it, in pieces, through the receiver's large ring.
+  Settings settings;
+  settings.strict = true;
+  SimulatedPair pair{settings};
+  pair.here.wires.refuse_next = 1;
+  pair.send(text_of(5000));
+  pair.settle();
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  EXPECT_FALSE(pair.here.endpoint.failed());
+  ASSERT_EQ(pair.send("goes on"), 7u);
+  pair.settle(2);
+  EXPECT_EQ(pair.receive(), "goes on");
+}
+
+TEST(Growth, the_sender_may_provision_before_the_answer_or_before_asking) {
+  // A13: selectable.
+  for (const auto order : {ProvisionOrder::kBeforeControl, ProvisionOrder::kBeforeAcknowledgement,
+                           ProvisionOrder::kAfterAcknowledgement}) {
+    Settings settings;
+    settings.order = order;
+    SimulatedPair pair{settings};
+    pair.here.wires.log = true;
+    pair.send(text_of(5000));
+    EXPECT_EQ(pair.here.wires.journal.size(),
+              order == ProvisionOrder::kAfterAcknowledgement ? 0u : 1u);
+    pair.settle();
+    EXPECT_EQ(pair.send(text_of(5000)), 5000u);
+    EXPECT_EQ(std::count(pair.here.wires.journal.begin(), pair.here.wires.journal.end(),
+                         "provision send"),
+              1);
+  }
+}
+
+TEST(Growth, both_directions_at_once) {
+  SimulatedPair pair{Settings{}};
+  EXPECT_EQ(pair.send(text_of(5000)), 0u);
+  EXPECT_EQ(SimulatedPair::take(pair.there, text_of(9000), pair.now), 0u);
+  pair.settle();
+  EXPECT_EQ(pair.send(text_of(5000)), 5000u);
+  EXPECT_EQ(SimulatedPair::take(pair.there, text_of(9000), pair.now), 9000u);
+  pair.settle(2);
+  EXPECT_EQ(pair.receive(), text_of(5000));
+  EXPECT_EQ(SimulatedPair::receive(pair.here), text_of(9000));
+}
+
+TEST(Growth, only_when_enough_of_the_last_messages_were_oversized_if_sizes_are_learned) {
+  Settings settings;
+  settings.learn_after = 3;
+  SimulatedPair pair{settings};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pair.here.endpoint.send().figures().controls, 0u) << i;
+    const std::string large = text_of(1000);
+    std::size_t sent = 0;
+    for (int j = 0; j < 20 && sent < large.size(); ++j) {
+      const iovec rest{const_cast<char*>(large.data()) + sent, large.size() - sent};
+      sent += pair.here.endpoint.take({&rest, 1}, 0, pair.now);
+      pair.settle(2);
+      while (pair.receive()) {
+      }
+      if (pair.here.endpoint.send().figures().controls > 0) break;
+    }
+  }
+  EXPECT_EQ(pair.here.endpoint.send().figures().controls, 1u);
+}
+
+}  // namespace
+}  // namespace weft::channel::test
