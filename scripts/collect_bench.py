@@ -65,11 +65,13 @@ def main():
         print("\nnanoseconds, medians of interleaved repetitions; ratio = limit / median\n")
         print("\n".join(table(rows)))
 
-    samples = folder / "same_host" / "samples.json"
-    if samples.exists():
+    for place, where in (("same_host", "of this host"), ("network", "over UDP")):
+        samples = folder / place / "samples.json"
+        if not samples.exists():
+            continue
         result = json.loads(samples.read_text())
-        between = same_host_rows.rows_of(FIELDS, result)
-        print("\nbetween two processes of this host, medians of interleaved rounds; ratios: more is "
+        between = same_host_rows.rows_of(FIELDS, result, place)
+        print(f"\nbetween two processes {where}, medians of interleaved rounds; ratios: more is "
               "better\n")
         print("\n".join([*same_host_rows.table(between), *same_host_rows.remarks(result)]))
         rows += between

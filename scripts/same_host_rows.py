@@ -10,6 +10,7 @@ import statistics
 CANARY_FACTOR = 1.5
 LOWER_IS_BETTER = ("us", "B")
 SIZES = (64 << 10, 1 << 20)
+MIB = 1 << 20
 STREAM_PEERS = "stream"  # two-sided, as programs stream; one-sided streams are shown, not counted
 
 
@@ -33,6 +34,18 @@ BARS = [
     bar("shim/ib_write_bw", 64 << 10, "GB/s", 0.9, limit="process_vm_writev"),
     bar("connects", 0, "/s", 1.0, required=20_000),
     bar("bytes_per_queue_pair", 0, "B", 1.0, required=2048),
+]
+
+
+# Over UDP, as frames (tests/bench/network).
+NETWORK_BARS = [
+    *[bar(f"latency{where}", 64, "us", 1 / 1.35, limit=f"udp_ping_pong{where}")
+      for where in ("", "_veth")],
+    bar("latency", 64, "us", 1.0, name="latency_peer", peer="latency"),
+    *[bar(f"{verb}_stream{where}", MIB, "GB/s", 0.65, limit=f"udp_stream{where}")
+      for verb in ("write", "send") for where in ("", "_veth")],
+    bar("write_stream", MIB, "GB/s", 1.2, name="stream_peer", peer="stream"),
+    bar("rate", 8, "M/s", 1.0, required=5),
 ]
 
 
@@ -96,9 +109,9 @@ def limit_of(found, wanted):
     return wanted["limit"], statistics.median(entry["values"]) if entry and entry["values"] else None
 
 
-def compared_row(fields, wanted, found, missing):
+def compared_row(fields, wanted, found, missing, place):
     entry = found.get((wanted["sample"], wanted["size"]), {"unit": wanted["unit"], "values": []})
-    row = plain_row(fields, f"same_host/{wanted['name']}", wanted["size"], entry)
+    row = plain_row(fields, f"{place}/{wanted['name']}", wanted["size"], entry)
     row |= {"bar": wanted["bar"], "ok": False}
     if wanted["limit"] or wanted["required"]:
         row["limit"], row["limit_median"] = limit_of(found, wanted)
@@ -115,17 +128,18 @@ def compared_row(fields, wanted, found, missing):
     return row
 
 
-def rows_of(fields, result):
+def rows_of(fields, result, place="same_host"):
     """The rows with bars, then what the peers and the limits reached, then the absent."""
     found = measured(result)
-    rows = [compared_row(fields, wanted, found, result["missing"]) for wanted in BARS]
+    bars = {"same_host": BARS, "network": NETWORK_BARS}[place]
+    rows = [compared_row(fields, wanted, found, result["missing"], place) for wanted in bars]
     for (name, size), entry in sorted(found.items()):
-        barred = any((wanted["sample"], wanted["size"]) == (name, size) for wanted in BARS)
+        barred = any((wanted["sample"], wanted["size"]) == (name, size) for wanted in bars)
         if not name.startswith("weft/") and not barred:
-            rows.append(plain_row(fields, f"same_host/{name}", size, entry))
+            rows.append(plain_row(fields, f"{place}/{name}", size, entry))
     for name, reason in result["missing"].items():
         row = dict.fromkeys(fields)
-        rows.append(row | {"name": f"same_host/{name}", "n": 0, "best_peer": f"{name}: {reason}"})
+        rows.append(row | {"name": f"{place}/{name}", "n": 0, "best_peer": f"{name}: {reason}"})
     return rows
 
 
@@ -157,7 +171,7 @@ def table(rows):
         if row["unit"] is None:
             yield row["best_peer"]
             continue
-        yield (f"{row['name'].removeprefix('same_host/'):<26}{row['size']:>9} {row['unit']:<5}"
+        yield (f"{row['name'].split('/', 1)[1]:<26}{row['size']:>9} {row['unit']:<5}"
                + "".join(f"{figure(row[k]):>9}" for k in ("median", "min", "max"))
                + f"{row['n']:>4}" + ("" if row["bar"] is None else beside(row)))
 

@@ -43,8 +43,10 @@ struct RcRequester {
   bool went_back = false;  ///< already retransmitting from `unacked`; cleared by progress
   std::uint16_t reads_outstanding = 0;
   std::uint16_t frames_since_ack_request = 0;
-  std::uint8_t early_repeats = 0;  ///< before the program's time-out; since the last progress
-  bool timing = false;             ///< the round trip of `timed`
+  std::uint8_t probes = 0;  ///< before the program's time-out; since the last progress
+  bool probe_due = false;
+  bool probing = false;  ///< `probed` went out once more, with `probed_behind` behind all others
+  bool timing = false;   ///< the round trip of `timed`
 
   Psn next_new;              ///< for the next element that starts
   Psn unacked;               ///< oldest frame without acknowledgement, inside the front element
@@ -60,6 +62,7 @@ struct RcRequester {
 
   /// Frames that may be unacknowledged; a read counts the frames of its answer.
   Window window;
+  Psn probed, probed_behind;
   Psn timed;
   Nanoseconds timed_at = 0;
 };

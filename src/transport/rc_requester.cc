@@ -39,7 +39,7 @@ void arm_timer(RcRequester& rq, const QueuePair& qp, Nanoseconds now) {
     return;
   }
   if (rq.give_up_at == kNever) rq.give_up_at = now + timeout;
-  const Nanoseconds early = rq.window.timeout_ns(rq.early_repeats);
+  const Nanoseconds early = rq.window.timeout_ns(rq.probes);
   rq.ack_deadline = early < timeout ? std::min(now + early, rq.give_up_at) : rq.give_up_at;
 }
 
@@ -69,6 +69,7 @@ void go_back(RcRequester& rq, QueuePair& qp) {
   rq.reads_outstanding = 0;
   rq.delay_until = kNever;  // the delay that the cursor stood on is reached again later
   rq.went_back = true;
+  rq.probe_due = rq.probing = false;
   rq.timing = false;  // an answer might be to either copy
   if (!qp.sq.empty() && qp.sq.front().started && !is_local(qp.sq.front().op)) {
     rq.offset = rq.unacked.distance_from(qp.sq.front().first_psn) * mtu_of(qp);
@@ -89,7 +90,8 @@ void on_gap(RcRequester& rq, QueuePair& qp) {
 void made_progress(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   rq.went_back = false;
   rq.phase = RcRequester::Phase::kReady;
-  rq.early_repeats = 0;
+  rq.probes = 0;
+  rq.probe_due = false;
   if (rq.timing && rq.timed.before(rq.unacked)) {
     rq.timing = false;
     rq.window.on_round_trip(now - rq.timed_at);
@@ -191,6 +193,14 @@ void on_rnr(RcRequester& rq, QueuePair& qp, std::uint8_t timer_code, Nanoseconds
   rq.ack_deadline = rq.give_up_at = kNever;
 }
 
+/// The frame that was sent once more is all that the peer has of what is under way: the others,
+/// which left before it, are lost.
+bool only_probe_arrived(RcRequester& rq) {
+  if (!rq.probing || rq.unacked == rq.probed) return false;
+  rq.probing = false;
+  return rq.unacked == rq.probed + 1 && rq.unacked.before(rq.probed_behind);
+}
+
 CompletionStatus status_of(wire::NakCode code) {
   switch (code) {
     case wire::NakCode::kInvalidRequest:
@@ -211,7 +221,7 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
   switch (packet.aeth.kind()) {
     case wire::AethKind::kAck:
       // An acknowledgement past a read whose data is missing says that the data was lost.
-      if (!acknowledge_before(rq, qp, psn + 1, now)) on_gap(rq, qp);
+      if (!acknowledge_before(rq, qp, psn + 1, now) || only_probe_arrived(rq)) on_gap(rq, qp);
       return;
     case wire::AethKind::kRnrNak:
       if (acknowledge_before(rq, qp, psn, now)) {
@@ -338,6 +348,32 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
   return true;
 }
 
+/// The oldest frame once more, to hear what the peer has. Answers are simply asked for again.
+bool emit_probe(RcRequester& rq, QueuePair& qp, OutFrame& frame) {
+  rq.probe_due = false;
+  if (all_acknowledged(rq) || rq.went_back || rq.phase != RcRequester::Phase::kReady) return false;
+  const SendWqe& wqe = qp.sq.front();
+  if (!wqe.started || wqe.finished || is_local(wqe.op)) return false;
+  if (is_answered(wqe.op)) {
+    go_back(rq, qp);
+    return false;
+  }
+  const std::uint32_t offset = rq.unacked.distance_from(wqe.first_psn) * mtu_of(qp);
+  bool last = false;
+  if (offset > wqe.length || build_message_frame(qp, wqe, wire::Service::kRc, offset, rq.unacked,
+                                                 frame, &last) != CompletionStatus::kSuccess) {
+    return false;  // the memory has gone: that shows when the frame's turn comes
+  }
+  frame.element = qp.sq.head();
+  frame.headers.bth.ack_request = true;
+  rq.probing = true;
+  rq.probed = rq.unacked;
+  rq.probed_behind = rq.sent;
+  rq.timing = false;
+  qp.count(obs::Counter::kRetransmissions);
+  return true;
+}
+
 }  // namespace
 
 void start(RcRequester& rq, const QueuePair& qp) {
@@ -351,6 +387,7 @@ void start(RcRequester& rq, const QueuePair& qp) {
 bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
   if (now < rq.busy_until) return false;
   rq.busy_until = 0;
+  if (rq.probe_due && qp.can_send() && emit_probe(rq, qp, frame)) return true;
   while (qp.can_send() && rq.cursor != qp.sq.tail()) {
     if (rq.phase != RcRequester::Phase::kReady) {
       if (now < rq.rnr_until) return false;
@@ -413,11 +450,11 @@ void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   rq.ack_deadline = kNever;
   if (all_acknowledged(rq)) return;
   if (now < rq.give_up_at) {
-    // The last frames, or the word that some were lost, may be lost: ask well before the program's
-    // time-out, which alone decides when to give up.
-    ++rq.early_repeats;
-    rq.window.on_timeout();
-    go_back(rq, qp);
+    // The last frames, or the word that some were lost, may be lost, or the peer's process sleeps:
+    // the oldest frame goes out once more to find out, well before the program's time-out, which
+    // alone decides when to give up.
+    rq.probes = static_cast<std::uint8_t>(std::min(rq.probes + 1, 255));
+    rq.probe_due = true;
     arm_timer(rq, qp, now);
     return;
   }
@@ -471,6 +508,7 @@ void stop(RcRequester& rq, QueuePair& qp) {
   rq.phase = RcRequester::Phase::kReady;
   rq.ack_deadline = rq.give_up_at = rq.delay_until = kNever;
   rq.busy_until = 0;
+  rq.probe_due = rq.probing = false;
 }
 
 bool drained(const RcRequester& rq) {

@@ -69,7 +69,7 @@ void measure_raw_latency(const Lane& lane) {
   const RawSocket socket(lane.side());
   std::array<std::byte, 2048> bytes{};
   lane.meet();
-  lane.sample("raw/latency", kPingBytes, "us", [&] {
+  lane.sample("limit/udp_ping_pong", kPingBytes, "us", [&] {
     return ping_pong_us(
         lane.side(), [&](std::uint64_t) { socket.send(std::span(bytes).first(kPingBytes)); },
         [&](std::uint64_t) {
@@ -91,7 +91,7 @@ void measure_raw_stream(const Lane& lane) {
   socket.set(IPPROTO_UDP, UDP_GRO, 1);
   if (lane.first()) socket.set(IPPROTO_UDP, UDP_SEGMENT, static_cast<int>(segment));
   lane.meet();
-  lane.sample("raw/stream", 1 << 20, "GB/s", [&] {
+  lane.sample("limit/udp_stream", 1 << 20, "GB/s", [&] {
     constexpr std::uint64_t kLapBytes = 8 << 20;
     if (lane.first()) {
       Laps laps;

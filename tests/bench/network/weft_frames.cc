@@ -92,9 +92,7 @@ void measure_framed_latency(const Lane& lane) {
           must(qp.post_send(request), "post:");
           if (i % kSignalEach == 0) take_completion(node.send_cq);
         },
-        [&](std::uint64_t) {
-          post_receive(qp, memory, take_completion(node).wr_id, kPingBytes);
-        });
+        [&](std::uint64_t) { post_receive(qp, memory, take_completion(node).wr_id, kPingBytes); });
   });
   lane.meet();
 }

@@ -1,6 +1,6 @@
-// One process's weft for the benchmark: a device, the default one unless told, with what every measurement needs, and
-// the usual steps, each of which ends the process when it fails. Owned by the function that
-// measures; one thread.
+// One process's weft for the benchmark: a device, the default one unless told, with what every
+// measurement needs, and the usual steps, each of which ends the process when it fails. Owned by
+// the function that measures; one thread.
 #pragma once
 
 #include <weft/arena.h>

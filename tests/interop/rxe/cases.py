@@ -3,6 +3,7 @@
 queue pairs, {port}."""
 
 import dataclasses
+import re
 
 ROW = r"^\s*\d+\s+\d+(\s+[\d.]+){2,}"  # perftest: size, iterations, then the figures
 ITERATIONS = r"iters in"
@@ -24,6 +25,10 @@ class Case:
     port: int = 0  # that the program has and does not let us choose
     quick: bool = False  # a part of `make test`
     quick_server: bool = False  # its server must not be slower than its client
+
+    def survives_loss(self):
+        """Datagrams and unreliable connections lose what is lost, and these programs wait for it."""
+        return not re.search(r"_u[cd]_|-c U|udaddy", self.name)
 
 
 def pingpong(service, options, **more):

@@ -204,7 +204,8 @@ def main():
     tools.mkdir(parents=True, exist_ok=True)
     processes.adopt_orphans()
     chosen = [case for case in cases.CASES
-              if asked.only in case.name and (case.quick or not asked.quick)]
+              if asked.only in case.name and (case.quick or not asked.quick)
+              and (case.survives_loss() or not asked.faults)]
     with tempfile.TemporaryDirectory(prefix="weft-rxe-") as folder:
         rows, problems = play(asked, chosen, tools, folder)
     failed = sum(bool(row["problem"]) for row in rows)

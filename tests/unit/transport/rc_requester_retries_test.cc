@@ -44,7 +44,7 @@ TEST_F(Requester, has_all_retries_again_after_progress) {
   EXPECT_EQ(end.state(), QpState::kReadyToSend);
 }
 
-TEST_F(Requester, sends_again_early_once_it_knows_the_round_trip_and_keeps_the_retries_for_later) {
+TEST_F(Requester, probes_early_once_it_knows_the_round_trip_and_keeps_the_retries_for_later) {
   // B2.1
   end.qp.attributes.timeout = 14;
   const Nanoseconds timeout = transport::ack_timeout_ns(14);
@@ -68,6 +68,40 @@ TEST_F(Requester, sends_again_early_once_it_knows_the_round_trip_and_keeps_the_r
   EXPECT_EQ(end.requester.retries_left, end.qp.attributes.retry_count - 1);
   ack(1);
   EXPECT_EQ(completed(), Ids{2});
+}
+
+TEST_F(Requester, goes_back_when_a_probe_was_all_that_arrived) {
+  // B2.1
+  end.qp.attributes.timeout = 14;
+  post(1, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), Numbers{0});
+  end.now() += 100'000;
+  ack(0);
+  post(2, SendOp::kSend, 4 * kMtu);
+  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  end.advance_to(next_deadline(end.requester));
+  EXPECT_EQ(sent(), Numbers{1});
+  ack(1);
+  EXPECT_EQ(sent(), (Numbers{2, 3, 4}));
+  ack(4);
+  EXPECT_EQ(completed(), (Ids{1, 2}));
+}
+
+TEST_F(Requester, sends_nothing_more_when_a_probe_finds_everything_there) {
+  end.qp.attributes.timeout = 14;
+  post(1, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), Numbers{0});
+  end.now() += 100'000;
+  ack(0);
+  const std::uint32_t window = end.requester.window.frames();
+  post(2, SendOp::kSend, 4 * kMtu);
+  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  end.advance_to(next_deadline(end.requester));
+  EXPECT_EQ(sent(), Numbers{1});
+  ack(4);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(completed(), (Ids{1, 2}));
+  EXPECT_GE(end.requester.window.frames(), window) << "the peer only slept";
 }
 
 TEST_F(Requester, offers_again_after_a_pause_what_a_busy_port_did_not_take) {

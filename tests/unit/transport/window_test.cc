@@ -34,14 +34,73 @@ TEST(Window, does_not_grow_while_the_program_sends_little) {
   EXPECT_EQ(window.frames(), first);
 }
 
-TEST(Window, shrinks_by_a_part_after_a_loss_and_then_grows_by_one_per_round_trip) {
+TEST(Window, shrinks_a_little_after_a_loss_while_no_queue_has_formed) {
   Window window = started(1024);
   const std::uint32_t before = window.frames();
+  for (int i = 0; i < 10; ++i) window.on_round_trip(100'000);
+  window.on_loss();
+  EXPECT_EQ(window.frames(), before * 8 / 10);
+}
+
+TEST(Window, shrinks_to_half_when_a_queue_ran_full_and_then_grows_by_a_step_per_round_trip) {
+  Window window = started(1024);
+  const std::uint32_t before = window.frames();
+  window.on_round_trip(100'000);
+  for (int i = 0; i < 50; ++i) window.on_round_trip(800'000);
   window.on_loss();
   const std::uint32_t after = window.frames();
-  EXPECT_EQ(after, before * 7 / 10);
+  EXPECT_EQ(after, before / 2);
   for (std::uint32_t i = 0; i < after; ++i) window.on_acknowledged(1, after);
-  EXPECT_EQ(window.frames(), after + 1);
+  EXPECT_GE(window.frames(), after + Window::kStepBytes / 1024 - 1);
+  EXPECT_LE(window.frames(), after + Window::kStepBytes / 1024);
+}
+
+TEST(Window, shrinks_when_every_answer_takes_long_and_not_when_some_do) {
+  Window window = started(1024);
+  const std::uint32_t before = window.frames();
+  window.on_round_trip(100'000);
+  for (std::uint32_t i = 0; i < 10 * Window::kRoundsPerLook; ++i) {
+    window.on_round_trip(i % 3 == 0 ? 200'000 : 8'000'000);
+  }
+  EXPECT_EQ(window.frames(), before) << "a process that lost its core now and then";
+  for (std::uint32_t i = 0; i < 2 * Window::kRoundsPerLook; ++i) window.on_round_trip(3'000'000);
+  EXPECT_LT(window.frames(), before * 3 / 4);
+}
+
+TEST(Window, makes_two_streams_through_one_queue_alike) {
+  // B2.5
+  Window a = started(1024), b = started(1024);
+  for (int i = 0; i < 3; ++i) a.on_acknowledged(a.frames(), a.frames());
+  ASSERT_GT(a.frames(), 3 * b.frames());
+  std::uint64_t carried_a = 0, carried_b = 0;
+  // A link of 1 Gbit/s, a round trip of 100 us, and a queue without an end.
+  for (int round = 0; round < 2000; ++round) {
+    const Nanoseconds took = 100'000 + (a.frames() + b.frames()) * Nanoseconds{8'600};
+    if (round > 1000) carried_a += a.frames(), carried_b += b.frames();
+    for (Window* window : {&a, &b}) {
+      window->on_acknowledged(window->frames(), window->frames());
+      window->on_round_trip(took);
+    }
+  }
+  EXPECT_LT(carried_a, carried_b * 5 / 4);
+  EXPECT_LT(carried_b, carried_a * 5 / 4);
+  EXPECT_GT((carried_a + carried_b) * 8'600, 1000 * 100'000u) << "the link is hardly ever idle";
+}
+
+TEST(Window, shrinks_by_half_at_the_first_mark_and_by_less_when_marks_are_rare) {
+  Window window = started(1024);
+  std::uint32_t before = window.frames();
+  window.on_mark(1'000'000);
+  EXPECT_EQ(window.frames(), before / 2);
+  window.on_mark(1'000'001);
+  EXPECT_EQ(window.frames(), before / 2) << "once per round trip";
+  for (Nanoseconds now = 100'000'000; now < 2'000'000'000; now += 100'000'000) {
+    for (int i = 0; i < 20; ++i) window.on_acknowledged(window.frames(), window.frames());
+    before = window.frames();
+    window.on_mark(now);
+  }
+  EXPECT_GT(window.frames(), before * 9 / 10);
+  EXPECT_LT(window.frames(), before);
 }
 
 TEST(Window, keeps_a_few_frames_whatever_happens) {

@@ -1,0 +1,135 @@
+"""Runs weft as frames, plain UDP and the peers over the network in turn, in rounds, each round in another
+order, and writes their samples as JSON for scripts/collect_bench.py: on loopback, and, where namespaces may
+be made, between two of them that a veth pair joins."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "same_host"))
+import commands  # noqa: E402  pylint: disable=wrong-import-position
+import contestants  # noqa: E402  pylint: disable=wrong-import-position
+
+PARTS = ("raw_latency", "weft_latency", "raw_stream", "weft_stream", "weft_sends", "weft_rate")
+LOOPBACK = []
+VETH = ["--first", "10.213.77.1", "--second", "10.213.77.2"]
+
+
+class Pair:
+    """One part of the program network_pair, in one of the two places."""
+
+    def __init__(self, bin_folder, part, place, arguments):
+        self.name, self.lacks, self.place = f"{part} on {place}", None, place
+        self.command = [bin_folder / "network_pair", part, *arguments]
+
+    def run(self):
+        out, reason = commands.output_of(self.command, partial=True)
+        samples = contestants.samples_in(out)
+        for sample in samples:
+            sample["name"] += "" if self.place == "loopback" else f"_{self.place}"
+        return samples, reason
+
+    def canary(self):
+        out = commands.output_of([self.command[0], "canary"])
+        return float(out.split("\t")[1])
+
+
+class UcxTcp(contestants.Ucx):
+    ENV = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    LAPS = 3
+
+
+class Rxd(contestants.OutsideTool):
+    """fi_pingpong over libfabric's reliable datagrams on UDP."""
+
+    def __init__(self, canary):
+        super().__init__("libfabric_rxd", "fi_pingpong", "libfabric-bin", canary)
+
+    def measure(self):
+        base = ["fi_pingpong", "-p", "udp;ofi_rxd", "-e", "rdm", "-I", "3000", "-S", "64"]
+        out = self.client_output(lambda port: [*base, "-B", str(port)],
+                                 lambda port: [*base, "-P", str(port), "127.0.0.1"])
+        return float(out.splitlines()[-1].split()[6])
+
+    def run(self):
+        return [self.between_canaries("latency", 64, "us", self.measure)], None
+
+
+UCX_TESTS = [("latency", ["-t", "tag_lat"], 64, 3000, contestants.LATENCY),
+             ("stream", ["-t", "tag_bw"], contestants.MIB, 300, contestants.BANDWIDTH)]
+
+
+@contextlib.contextmanager
+def veth_pair():
+    """Arguments for network_pair in two namespaces of our own; None where they may not be made."""
+    names = [f"weft-bench-{os.getpid()}-{side}" for side in "ab"]
+    ip = ["ip"]
+    steps = [[*ip, "netns", "add", names[0]], [*ip, "netns", "add", names[1]],
+             [*ip, "link", "add", "v0", "netns", names[0], "type", "veth", "peer", "name", "v0",
+              "netns", names[1]]]
+    for name, address in zip(names, (VETH[1], VETH[3])):
+        steps += [[*ip, "-n", name, "addr", "add", f"{address}/24", "dev", "v0"],
+                  [*ip, "-n", name, "link", "set", "v0", "up"]]
+    try:
+        for step in steps:
+            subprocess.run(step, check=True, capture_output=True, timeout=10)
+        time.sleep(0.5)
+        yield [*VETH, "--first-netns", names[0], "--second-netns", names[1]]
+    except (OSError, subprocess.SubprocessError):
+        yield None
+    finally:
+        for name in names:
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run([*ip, "netns", "del", name], capture_output=True, timeout=10,
+                               check=False)
+
+
+def play(contestant, result):
+    """One turn. A contestant that fails is noted, and does not stop the others."""
+    try:
+        samples, reason = contestant.run()
+    except commands.Failed as failure:
+        samples, reason = [], str(failure)
+    result["samples"] += samples
+    if reason:
+        noted = result["failures"].setdefault(contestant.name, {"times": 0})
+        noted["times"] += 1
+        noted["reason"] = reason.splitlines()[-1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bin", type=pathlib.Path, help="folder of network_pair")
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=90, help="begin no round after this time")
+    parser.add_argument("--rounds", type=int, default=9)
+    args = parser.parse_args()
+
+    with veth_pair() as veth:
+        everybody = [Pair(args.bin, part, "loopback", LOOPBACK) for part in PARTS]
+        if veth:
+            everybody += [Pair(args.bin, part, "veth", veth) for part in PARTS]
+        canary = everybody[0].canary
+        everybody += [UcxTcp(canary, test) for test in UCX_TESTS] + [Rxd(canary)]
+        result = {"samples": [], "failures": {}, "rounds": 0,
+                  "missing": {c.name: c.lacks for c in everybody if c.lacks}}
+        if not veth:
+            result["missing"]["veth"] = "no network namespaces here"
+        present = [c for c in everybody if not c.lacks]
+        begun = time.monotonic()
+        while result["rounds"] < args.rounds and time.monotonic() - begun < args.seconds:
+            random.Random(result["rounds"]).shuffle(present)
+            for contestant in present:
+                play(contestant, result)
+            result["rounds"] += 1
+            print(f"  round {result['rounds']}, {time.monotonic() - begun:.0f} s", flush=True)
+    args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+main()
