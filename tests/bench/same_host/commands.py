@@ -10,6 +10,14 @@ import time
 BOUND_S = 30
 
 
+def _leave(*_):
+    """Whoever ends us by a signal wants what we started to end too."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+signal.signal(signal.SIGTERM, _leave)
+
+
 class Failed(Exception):
     """A command failed; the text says how."""
 
