@@ -260,6 +260,7 @@ bool Agent::transmit(Identifier& id, const cm::Message& message) {
 
 /// As if somebody had said so.
 void Agent::nobody_there(Identifier& id, cm::Outcome& out) {
+  if (asks_again(id)) return;
   if (id.connection) {
     cm::Reject reject;
     reject.remote = id.connection->local();

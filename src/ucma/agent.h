@@ -102,6 +102,7 @@ class Agent {
   void refuse(cm::LinkId link, const cm::Packet& packet, const cm::ServiceRequest& request,
               cm::RejectReason reason);
   bool retry_elsewhere(Identifier& id, const cm::Message& message);
+  static bool asks_again(const Identifier& id);
 
   // The thread and the way out (agent.cc).
   static void run(Agent& agent);
