@@ -5,14 +5,6 @@
 
 namespace weft::cm {
 
-namespace {
-
-/// How often nobody may be there: programs close one listener before they open the next, and a
-/// question that falls between them is worth another try. With the usual pauses, 0.7 s.
-constexpr unsigned kTimesNobody = 4;
-
-}  // namespace
-
 ServiceQuery::ServiceQuery(CommId local, const Timing& timing) : local_(local), resender_(timing) {}
 
 bool ServiceQuery::ask(ServiceRequest question, Nanoseconds now, Outcome& out) {
@@ -27,7 +19,6 @@ bool ServiceQuery::ask(ServiceRequest question, Nanoseconds now, Outcome& out) {
 void ServiceQuery::on_message(const Message& message, Outcome& out) {
   const auto* reply = std::get_if<ServiceReply>(&message.body);
   if (reply == nullptr || reply->request != local_ || phase_ != Phase::kAsked) return;
-  if (reply->status == ServiceStatus::kUnsupported && ++times_nobody_ < kTimesNobody) return;
   phase_ = Phase::kAnswered;
   resender_.stop();
   qpn_ = reply->qpn;

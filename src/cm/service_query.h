@@ -33,7 +33,6 @@ class ServiceQuery {
   CommId local_;
   Resender resender_;
   Phase phase_ = Phase::kIdle;
-  unsigned times_nobody_ = 0;
   Qpn qpn_;
   QKey qkey_;
 };

@@ -298,6 +298,7 @@ void Agent::send(cm::LinkId link, const cm::Packet& packet) {
 
 /// As if somebody had said so.
 void Agent::nobody_there(Identifier& id, cm::Outcome& out) {
+  if (asks_again(id)) return;
   if (id.connection) {
     cm::Reject reject;
     reject.remote = id.connection->local();

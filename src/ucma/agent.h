@@ -123,6 +123,7 @@ class Agent {
   void refuse(cm::LinkId link, const cm::Packet& packet, const cm::ServiceRequest& request,
               cm::RejectReason reason);
   bool retry_elsewhere(Identifier& id, const cm::Message& message);
+  static bool asks_again(const Identifier& id);
 
   /// The program ends without closing anything: peers on other hosts are told, since nothing else
   /// tells them.

@@ -43,6 +43,14 @@ const files::ShownDevice* device_of(const Identifier& listener, const cm::Packet
   return listener.device != nullptr ? listener.device : &files::shown_devices().front();
 }
 
+/// Nobody listens there.
+bool says_nobody(const cm::Message& message) {
+  const auto* reject = std::get_if<cm::Reject>(&message.body);
+  const auto* reply = std::get_if<cm::ServiceReply>(&message.body);
+  return (reject != nullptr && reject->reason == cm::RejectReason::kInvalidServiceId) ||
+         (reply != nullptr && reply->status == cm::ServiceStatus::kUnsupported);
+}
+
 }  // namespace
 
 Agent::Asker Agent::asker_of(const Identifier& id, cm::CommId number) {
@@ -161,6 +169,7 @@ void Agent::on_answer(cm::LinkId link, const cm::Packet& packet) {
   Identifier* const id = addressee(link, packet);
   if (id == nullptr) return on_stray(link, packet);
   if (id->active && retry_elsewhere(*id, packet.message)) return;
+  if (id->active && says_nobody(packet.message) && asks_again(*id)) return;
   const bool accepts = std::holds_alternative<cm::Reply>(packet.message.body) ||
                        std::holds_alternative<cm::ServiceReply>(packet.message.body);
   // The peer knows best which of its devices it uses.
@@ -178,14 +187,16 @@ void Agent::on_stray(cm::LinkId link, const cm::Packet& packet) {
   }
 }
 
+/// A program closes one listener before it opens the next: a question that falls between them comes
+/// again by itself, after 0.1, 0.3 and 0.7 s.
+bool Agent::asks_again(const Identifier& id) {
+  constexpr Nanoseconds kPatience_ns = 500'000'000;
+  return now() - id.asked_at_ns < kPatience_ns;
+}
+
 /// A link that existed already may lead to a process that had the port before.
 bool Agent::retry_elsewhere(Identifier& id, const cm::Message& message) {
-  const auto* reject = std::get_if<cm::Reject>(&message.body);
-  const auto* reply = std::get_if<cm::ServiceReply>(&message.body);
-  const bool nobody =
-      (reject != nullptr && reject->reason == cm::RejectReason::kInvalidServiceId) ||
-      (reply != nullptr && reply->status == cm::ServiceStatus::kUnsupported);
-  if (!nobody || id.link_fresh || id.off_host || !id.first_message) return false;
+  if (!says_nobody(message) || id.link_fresh || id.off_host || !id.first_message) return false;
   const auto route = exchange_.reach(id.space, id.destination.port, id.destination.address, true);
   if (!route) return false;
   exchange_.release(id.link);

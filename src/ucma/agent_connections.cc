@@ -27,6 +27,7 @@ bool set_private_data(Question& question, const Identifier& id,
 
 void Agent::begin(Identifier& id, cm::Outcome& out) {
   id.active = true;
+  id.asked_at_ns = now();
   id.state = Identifier::State::kConnecting;
   apply(id, out);
 }

@@ -79,6 +79,7 @@ struct Identifier {
   std::optional<cm::ServiceAnswer> answer;
   cm::LinkId link;
   bool active = false, link_fresh = false;
+  Nanoseconds asked_at_ns = 0;
   std::optional<cm::Message> first_message;  ///< to be sent again if the link led to nobody
 
   std::uint32_t local_qpn = 0;

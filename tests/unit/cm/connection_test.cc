@@ -362,27 +362,6 @@ TEST(ServiceQuery, asks_until_it_is_answered) {
   EXPECT_EQ(query.deadline(), kNever);
 }
 
-TEST(ServiceQuery, asks_again_when_nobody_is_there_yet) {
-  ServiceQuery query(CommId(5), {.first_retry_ns = 10, .last_retry_ns = 10, .retries = 9});
-  Outcome out;
-  ASSERT_TRUE(query.ask({}, 100, out));
-  ServiceReply nobody;
-  nobody.request = CommId(5);
-  nobody.status = ServiceStatus::kUnsupported;
-  Nanoseconds now = 100;
-  for (int i = 0; i < 3; ++i) {
-    query.on_message({{}, nobody}, out);
-    EXPECT_TRUE(out.events.empty());
-    out.messages.clear();
-    query.on_timer(now += 10, out);
-    EXPECT_EQ(count<ServiceRequest>(out), 1U);
-  }
-  query.on_message({{}, nobody}, out);
-  ASSERT_EQ(out.events.size(), 1U);
-  EXPECT_EQ(out.events.front().kind, Kind::kRefused);
-  EXPECT_EQ(query.deadline(), kNever);
-}
-
 TEST(ServiceQuery, ends_without_an_answer) {
   ServiceQuery query(CommId(5), {.first_retry_ns = 10, .last_retry_ns = 10, .retries = 2});
   Outcome out;
