@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -110,6 +111,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=90, help="begin no round after this time")
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the namespaces go then too
 
     with veth_pair() as veth:
         everybody = [Pair(args.bin, part, "loopback", LOOPBACK) for part in PARTS]
