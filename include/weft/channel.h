@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weft/channel_settings.h"
@@ -56,9 +57,15 @@ struct Statistics {
 /// again when this dies, so do not keep many. Dies before its channel's context.
 class Message {
  public:
-  Message(Message&& other) noexcept;
+  Message(Message&& other) noexcept
+      : channel_(std::exchange(other.channel_, nullptr)),
+        bytes_(other.bytes_),
+        frame_(other.frame_),
+        region_(other.region_) {}
   Message& operator=(Message&& other) noexcept;
-  ~Message();
+  ~Message() {
+    if (channel_ != nullptr) release();
+  }
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }

@@ -35,20 +35,12 @@ std::uint64_t sum_of(std::span<const iovec> vector) {
 
 }  // namespace
 
-Message::Message(Message&& other) noexcept
-    : channel_(std::exchange(other.channel_, nullptr)),
-      bytes_(other.bytes_),
-      frame_(other.frame_),
-      region_(other.region_) {}
-
 Message& Message::operator=(Message&& other) noexcept {
   release();
   channel_ = std::exchange(other.channel_, nullptr);
   bytes_ = other.bytes_, frame_ = other.frame_, region_ = other.region_;
   return *this;
 }
-
-Message::~Message() { release(); }
 
 void Message::release() {
   if (channel_ == nullptr) return;

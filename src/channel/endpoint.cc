@@ -56,7 +56,8 @@ bool Endpoint::scan() {
 
 // Half of what the sender can use is worth a write of its own; less travels with the next frame.
 void Endpoint::note_progress() {
-  send_.set_reverse_consumed(receive_.consumed());
+  noted_consumed_ = receive_.consumed();
+  send_.set_reverse_consumed(noted_consumed_);
   const std::uint32_t with_frame = send_.reported();
   if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
   const std::uint32_t owed = receive_.consumed() - told_consumed_;

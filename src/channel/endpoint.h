@@ -49,6 +49,10 @@ class Endpoint {
   }
 
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now) {
+    if (vector.size() == 1 && send_.take_small(vector[0])) {
+      if (outlet_.unrung()) ring_if_missed();
+      return vector[0].iov_len;
+    }
     const std::uint64_t taken = send_.take(vector, size_hint, now);
     tell();
     ring_if_missed();
@@ -56,6 +60,7 @@ class Endpoint {
   }
   std::uint32_t lend(std::span<const std::byte> message) { return send_.lend(message); }
   std::optional<Incoming> deliver() {
+    if (auto message = receive_.deliver_next()) return message;
     if (auto message = receive_.deliver()) return message;
     if (!scan()) return std::nullopt;
     auto message = receive_.deliver();
@@ -64,7 +69,7 @@ class Endpoint {
   }
   void release(Incoming& message) {
     receive_.release(message);
-    note_progress();
+    if (receive_.consumed() != noted_consumed_) note_progress();
   }
   /// One round: what landed, what is due, what waits.
   void progress(Nanoseconds now);
@@ -103,7 +108,7 @@ class Endpoint {
   const LocalKey control_key_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
-  std::uint32_t told_consumed_ = 0, told_pulled_ = 0;
+  std::uint32_t noted_consumed_ = 0, told_consumed_ = 0, told_pulled_ = 0;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   bool tell_wanted_ = false, closed_told_ = false;

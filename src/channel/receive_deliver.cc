@@ -179,14 +179,9 @@ std::optional<Incoming> ReceiveHalf::deliver() {
   return out;
 }
 
-void ReceiveHalf::release(Incoming& message) {
-  if (message.region.exists()) {
-    wires_.give_back(message.region);
-    message.region = {};
-    return;
-  }
-  --frame_at(message.frame).live;
-  advance_consumed();
+void ReceiveHalf::release_region(Incoming& message) {
+  wires_.give_back(message.region);
+  message.region = {};
 }
 
 void ReceiveHalf::advance_consumed() {

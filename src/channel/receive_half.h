@@ -60,7 +60,31 @@ class ReceiveHalf {
   bool scan(std::uint32_t& peer_consumed);
   /// The next message, if all of it is here.
   std::optional<Incoming> deliver();
-  void release(Incoming& message);
+  /// The same for the usual case: a whole message, and another record behind it in its frame.
+  std::optional<Incoming> deliver_next() {
+    if (deliver_ == scan_) return std::nullopt;
+    Frame& frame = frame_at(deliver_);
+    const std::uint32_t end = frame.length - kTailBytes;
+    const auto head = load<RecordHead>(frame.begin + offset_);
+    const std::uint32_t left = end - offset_ - kRecordBytes;
+    if (head.kind != Kind::kWhole || head.length >= left || left - head.length < kRecordBytes + 7 ||
+        !error_.empty()) {
+      return std::nullopt;
+    }
+    const std::uint32_t next = offset_ + kRecordBytes + round_up_8(head.length);
+    const Kind following = load<RecordHead>(frame.begin + next).kind;
+    if (following != Kind::kWhole) return std::nullopt;
+    const std::byte* payload = frame.begin + offset_ + kRecordBytes;
+    offset_ = next;
+    ++frame.live;
+    ++figures_.messages;
+    figures_.bytes += head.length;
+    return Incoming{payload, head.length, deliver_, {}};
+  }
+  void release(Incoming& message) {
+    if (message.region.exists()) return release_region(message);
+    if (--frame_at(message.frame).live == 0) advance_consumed();
+  }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
   /// True: that work was one of the reads.
@@ -116,6 +140,7 @@ class ReceiveHalf {
   std::optional<Incoming> finish_message();
   void advance(std::uint32_t record_length);
   void skip_controls();
+  void release_region(Incoming& message);
   void advance_consumed();
 
   const Settings& settings_;

@@ -68,20 +68,29 @@ void SendHalf::stop() {
 
 bool SendHalf::fail(std::string_view why) {
   if (error_.empty()) error_ = why;
+  small_most_ = 0;
   outlet_.fail();
   return false;
 }
 
-std::uint32_t SendHalf::in_flight() const {
-  // What was posted before the current ring takes no room in it.
-  const bool before = static_cast<std::int32_t>(consumed_ - base_) < 0;
-  return next_ - (before ? base_ : consumed_);
+void SendHalf::measure_rings() {
+  limit_ = std::min(local_.slots, remote_.slots) - 1;
+  frame_most_ = std::min(local_.slot_bytes, remote_.slot_bytes);
 }
-std::uint32_t SendHalf::limit() const { return std::min(local_.slots, remote_.slots) - 1; }
-std::uint32_t SendHalf::frame_bytes_most() const {
-  return std::min(local_.slot_bytes, remote_.slot_bytes);
+
+// What is not quite ordinary goes the long way round.
+void SendHalf::judge_small() {
+  const bool ordinary =
+      state_ == State::kSteady && rest_ == 0 && lent_number_ == 0 && !closed_ && !old_.exists() &&
+      error_.empty() && local_.phase <= settings_.start_phase &&
+      settings_.policy != Policy::kCallerSays &&
+      (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
+  small_most_ = ordinary ? threshold() : 0;
+  // What fits a smaller phase says nothing against shrinking; the rest is noted by take().
+  if (phase() > 0) {
+    small_most_ = std::min<std::uint64_t>(small_most_, settings_.phases[phase() - 1].payload_bytes);
+  }
 }
-std::uint32_t SendHalf::room() const { return frame_bytes_most() - used_ - kTailBytes; }
 
 void SendHalf::read_status() {
   note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
@@ -110,15 +119,9 @@ bool SendHalf::open_frame() {
   if (frame_open_) return true;
   if (in_flight() > limit()) return false;
   frame_open_ = true;
+  frame_ = local_.slot((next_ - base_) % local_.slots);
   used_ = kHeadBytes;
   return true;
-}
-
-std::byte* SendHalf::append(Kind kind, std::uint32_t length) {
-  std::byte* at = local_.slot((next_ - base_) % local_.slots) + used_;
-  store(at, RecordHead{kind, length});
-  used_ += kRecordBytes + round_up_8(length);
-  return at + kRecordBytes;
 }
 
 bool SendHalf::make_room(std::uint32_t record_bytes) {
@@ -130,7 +133,7 @@ bool SendHalf::make_room(std::uint32_t record_bytes) {
 bool SendHalf::post_frame(bool signaled) {
   if (!frame_open_) return true;
   if (in_flight() >= limit() || !outlet_.has_room()) return false;
-  std::byte* frame = local_.slot((next_ - base_) % local_.slots);
+  std::byte* frame = frame_;
   const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
   store(frame, tag);
   store(frame + 4, reverse_consumed_);
@@ -153,6 +156,13 @@ bool SendHalf::post_frame(bool signaled) {
 
 std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_hint,
                              Nanoseconds now) {
+  const std::uint64_t taken = take_any(vector, size_hint, now);
+  judge_small();
+  return taken;
+}
+
+std::uint64_t SendHalf::take_any(std::span<const iovec> vector, std::uint64_t size_hint,
+                                 Nanoseconds now) {
   progress(now);
   while (!vector.empty() && vector[0].iov_len == 0) vector = vector.subspan(1);
   if (!error_.empty() || closed_ || vector.empty()) return 0;
@@ -279,6 +289,7 @@ bool SendHalf::close() {
   if (state_ == State::kLeaving || !make_room(kRecordBytes)) return false;
   append(Kind::kClose, 0);
   closed_ = true;
+  small_most_ = 0;
   post_frame();
   return true;
 }
@@ -290,6 +301,7 @@ void SendHalf::progress(Nanoseconds now) {
   if (state_ == State::kLeaving) leave(now);
   if (old_.exists()) retire_old();
   if (idle_shrink_due(now)) ask(local_.phase - 1, now);
+  judge_small();
 }
 
 std::uint64_t SendHalf::registered_bytes() const {

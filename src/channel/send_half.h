@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -43,12 +44,31 @@ class SendHalf {
 
   /// Provisions the first ring (332). False: no memory.
   bool start();
-  void connect(const RemoteRing& peer) { remote_ = peer; }
+  void connect(const RemoteRing& peer) {
+    remote_ = peer;
+    measure_rings();
+  }
   /// Revokes and frees everything; no work is outstanding any more, or the queue pair is gone.
   void stop();
 
   /// Figure 3. Gives how many bytes were taken: 0 means "not yet".
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now);
+  /// The same for one element that fits, when nothing out of the ordinary is under way; false:
+  /// take() has to look closer.
+  bool take_small(const iovec& element) {
+    const std::uint64_t length = element.iov_len;
+    if (length - 1 >= small_most_ || !open_frame()) return false;
+    if (room() < kRecordBytes + round_up_8(static_cast<std::uint32_t>(length))) return false;
+    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), element.iov_base, length);
+    history_ <<= 1;
+    ++figures_.messages;
+    figures_.bytes += length;
+    if (in_flight() >= limit()) {
+      note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+    }
+    if (in_flight() < limit()) post_frame();
+    return true;
+  }
   /// Bytes of the message that was begun and not yet given whole; the next vector must be these.
   std::uint64_t rest_bytes() const { return rest_; }
   /// Lends a message in place: the memory must stay until loan_done(). 0: not yet.
@@ -86,13 +106,25 @@ class SendHalf {
  private:
   enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
 
+  std::uint32_t in_flight() const {
+    // What was posted before the current ring takes no room in it.
+    const bool before = static_cast<std::int32_t>(consumed_ - base_) < 0;
+    return next_ - (before ? base_ : consumed_);
+  }
+  std::uint32_t limit() const { return limit_; }
+  std::uint32_t frame_bytes_most() const { return frame_most_; }
+  std::uint32_t room() const { return frame_most_ - used_ - kTailBytes; }
+  std::byte* append(Kind kind, std::uint32_t length) {
+    std::byte* at = frame_ + used_;
+    store(at, RecordHead{kind, length});
+    used_ += kRecordBytes + round_up_8(length);
+    return at + kRecordBytes;
+  }
+  void measure_rings();
+  void judge_small();
   // send_half.cc: frames
-  std::uint32_t in_flight() const;
-  std::uint32_t limit() const;
-  std::uint32_t frame_bytes_most() const;
   bool open_frame();
-  std::uint32_t room() const;
-  std::byte* append(Kind kind, std::uint32_t length);
+  std::uint64_t take_any(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now);
   bool make_room(std::uint32_t record_bytes);
   bool post_frame(bool signaled = false);
   void read_status();
@@ -133,7 +165,10 @@ class SendHalf {
   std::uint32_t base_ = 0;  // of the first frame in the current ring
   std::uint32_t consumed_ = 0;
   std::uint32_t reverse_consumed_ = 0, reported_ = 0;
-  std::uint32_t used_ = 0;  // bytes of the open frame, head included
+  std::uint32_t limit_ = 0, frame_most_ = 0;  // of the two rings together
+  std::byte* frame_ = nullptr;                // the open frame
+  std::uint32_t used_ = 0;                    // its bytes, head included
+  std::uint64_t small_most_ = 0;  // what take_small() may take; 0: something is under way
   std::uint64_t rest_ = 0;
 
   State state_ = State::kSteady;

@@ -38,6 +38,7 @@ bool SendHalf::wants_move(std::uint64_t wanted_bytes, Nanoseconds now) {
 
 // Block 344. False: this end has no memory for it.
 bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
+  small_most_ = 0;
   target_ = phase;
   if (settings_.order == ProvisionOrder::kBeforeControl && !provision_next()) {
     no_growth_until_ = now + settings_.refusal_pause_ns;
@@ -199,6 +200,7 @@ void SendHalf::switch_rings() {
   ++(granted_.slot_bytes > remote_.slot_bytes ? figures_.grows : figures_.shrinks);
   remote_ = granted_;
   base_ = next_;
+  measure_rings();
   last_in_frame_ = false;
   state_ = State::kSteady;
 }

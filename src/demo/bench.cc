@@ -95,8 +95,8 @@ class Bench {
     auto fixed = pair_.open(Settings::fixed());
     ping_pong(growing, 2000, 8);
     ping_pong(fixed, 2000, 8);
-    for (int round = 0; round < 20; ++round) {
-      const auto a = ping_pong(growing, 5000, 8), b = ping_pong(fixed, 5000, 8);
+    for (int round = 0; round < 15; ++round) {
+      const auto a = ping_pong(growing, 2000, 8), b = ping_pong(fixed, 2000, 8);
       if (!pair_.here()) continue;
       row("8 B one way, growing", "us").push_back(a[a.size() / 2]);
       row("8 B one way, fixed", "us").push_back(b[b.size() / 2]);
@@ -127,7 +127,7 @@ class Bench {
     auto growing = pair_.open({});
     auto fixed = pair_.open(Settings::fixed());
     for (int round = 0; round < 7; ++round) {
-      const double a = stream_rate(growing, 500'000, 8), b = stream_rate(fixed, 500'000, 8);
+      const double a = stream_rate(growing, 200'000, 8), b = stream_rate(fixed, 200'000, 8);
       if (!pair_.here()) continue;
       row("8 B messages, growing", "M/s").push_back(a);
       row("8 B messages, fixed", "M/s").push_back(b);
@@ -165,7 +165,7 @@ class Bench {
     if (weft_get_extensions != nullptr) weft_get_extensions()->arena_create(1 << 20, &memory);
     for (int round = 0; round < 5; ++round) {
       for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20}) {
-        const int count = static_cast<int>((std::size_t{64} << 20) / bytes);
+        const int count = static_cast<int>((std::size_t{32} << 20) / bytes);
         const double a = lend_rate(channel, count, std::span(heap).first(bytes));
         const std::string name = fmt::format("{} KiB stream", bytes / 1024);
         if (pair_.here()) row(name + ", heap memory", "GB/s").push_back(a);
