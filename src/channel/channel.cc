@@ -14,6 +14,8 @@ namespace {
 constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// Looks for one channel's messages between two rounds for all.
 constexpr std::uint32_t kLooksPerRound = 16;
+/// Messages that are received between two rounds for all.
+constexpr std::uint32_t kTakesPerRound = 256;
 
 tl::unexpected<Error> lost(const ChannelObject& channel) {
   if (channel.life() == Life::kConnecting) {
@@ -175,6 +177,9 @@ Result<std::optional<Message>> Channel::try_receive() {
       return std::nullopt;
     }
   }
+  // Who is found by looking need not be rung for; and what rings must be heard at times.
+  if (!channel.active && channel.life() == Life::kOpen) channel.context().activate(channel);
+  if (++channel.takes % kTakesPerRound == 0) channel.context().round();
   Message message;
   message.channel_ = &channel;
   ++channel.views;

@@ -70,7 +70,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool active = false, grown = false, blocked = false, counted_connecting = false;
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;
-  std::uint32_t looks = 0;
+  std::uint32_t looks = 0, takes = 0;
   ListenerObject* listener = nullptr;  ///< until it is accepted
   std::uint32_t views = 0;
   std::shared_ptr<ChannelObject> self;  ///< when only views are left of it

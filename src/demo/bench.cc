@@ -202,6 +202,11 @@ class Bench {
     std::vector<double> all;
     std::uint64_t grows = 0;
     for (int round = 0; round < 100; ++round) {
+      const auto quiet = Clock::now();  // until it has shrunk again
+      while (channel.statistics().send_phase != 0 && us_since(quiet) < 1e6) {
+        pair_.context().progress();
+      }
+      pair_.meet();
       // The request goes out, and the small ones that follow meet the growth.
       if (pair_.here()) {
         const iovec whole{const_cast<std::byte*>(large.data()), large.size()};
