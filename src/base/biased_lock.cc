@@ -8,8 +8,8 @@ namespace weft::base {
 namespace {
 
 constexpr std::uint8_t kMostPatience_log2 = 24;
-constexpr int kSpins = 2000;
-constexpr timespec kNap{0, 50'000};
+constexpr int kOwnerSpins = 2000;
+constexpr timespec kOwnerNap{0, 50'000};
 
 }  // namespace
 
@@ -49,10 +49,10 @@ void BiasedLock::take_bias_away() {
   // Behind this the owner, if it is inside, is seen there; otherwise it sees that it is none.
   order_all_threads();
   for (int i = 0; inside_.load(std::memory_order_acquire); ++i) {
-    if (i < kSpins) {
+    if (i < kOwnerSpins) {
       relax();
     } else {
-      nanosleep(&kNap, nullptr);
+      nanosleep(&kOwnerNap, nullptr);
     }
   }
   if (patience_log2_ < kMostPatience_log2) ++patience_log2_;

@@ -11,7 +11,7 @@ namespace weft::base {
 namespace {
 
 /// Much longer than any processor keeps a store to itself.
-constexpr timespec kNap{0, 1'000'000};
+constexpr timespec kStoreNap{0, 1'000'000};
 
 bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
@@ -33,7 +33,7 @@ void order_all_threads() {
     refused.store(true, std::memory_order_relaxed);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  nanosleep(&kNap, nullptr);
+  nanosleep(&kStoreNap, nullptr);
 }
 
 }  // namespace weft::base
