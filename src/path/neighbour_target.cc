@@ -8,7 +8,7 @@ namespace {
 using memory::KeyTable;
 
 /// An entry, read once: its owner may be hostile and change it at any time.
-struct Copied {
+struct KeyCopy {
   std::uint32_t version;
   std::uint64_t base, length, target, arena_offset;
   std::uint32_t arena;
@@ -16,7 +16,7 @@ struct Copied {
 };
 
 bool copy_live(const host::PublicKey& entry, RemoteKey key, const TargetPeer& peer, Access need,
-               Copied* out) {
+               KeyCopy* out) {
   out->version = entry.version.load(std::memory_order_acquire);
   const std::uint32_t control = entry.control.load(std::memory_order_acquire);
   constexpr std::uint32_t kWanted = KeyTable::kRemoteLive | KeyTable::kTagMask;
@@ -35,7 +35,7 @@ bool copy_live(const host::PublicKey& entry, RemoteKey key, const TargetPeer& pe
 }
 
 /// Where the range is in this process; nullptr when it is not in an arena that we have.
-std::byte* mapped_at(host::Outbound& link, const Copied& key) {
+std::byte* mapped_at(host::Outbound& link, const KeyCopy& key) {
   if (key.arena == 0) return nullptr;
   const std::span<std::byte> arena = link.arena(key.arena);
   return memory::inside(key.arena_offset, key.length, 0, arena.size())
@@ -53,7 +53,7 @@ TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::Fli
   if (entry == nullptr || !has(static_cast<Access>(peer.access), request.need)) return place;
   slot.put(host::FlightUse::kKey, host::flight_word(link.tables.tag(), false, number));
   host::flight_order(link.fence);
-  Copied key;
+  KeyCopy key;
   if (!copy_live(*entry, request.key, peer, request.need, &key) ||
       !memory::inside(request.address, request.length, key.base, key.length)) {
     return place;
@@ -73,7 +73,7 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
   TargetGrant grant;
   std::uint32_t number = 0;
   const host::PublicKey* entry = link.tables.key(key, &number);
-  Copied copied;
+  KeyCopy copied;
   if (entry == nullptr || !has(static_cast<Access>(peer.access), need) ||
       !copy_live(*entry, key, peer, need, &copied) || has(copied.access, Access::kOneShot)) {
     return grant;

@@ -23,7 +23,7 @@ constexpr cm::CommId kLocal{0x11}, kRemote{0x22};
 
 /// Brings a connection into one of its phases, as honest peers would.
 cm::Connection in_some_phase(std::uint32_t which, cm::Outcome& out) {
-  cm::Connection connection(kLocal, {});
+  cm::Connection connection(kLocal, Psn(7), {});
   const auto hear = [&](auto body) {
     if constexpr (requires { body.remote; }) body.remote = kLocal;
     body.local = kRemote;
