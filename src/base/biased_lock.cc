@@ -34,10 +34,11 @@ bool BiasedLock::try_lock_slow() {
 
 void BiasedLock::unlock_slow() {
   by_word_ = false;
-  if (last_ != me()) {
-    last_ = me();
+  if (candidate_ != me()) {
+    if (!settled_) candidate_ = me();
     times_ = 0;
   } else if (++times_ >> patience_log2_ != 0 && can_order_threads()) {
+    settled_ = true;
     times_ = 0;
     owner_.store(me(), std::memory_order_relaxed);
   }

@@ -2,10 +2,12 @@
 // gets in and out by plain loads and stores. A locked instruction costs some 20 cycles, and waits
 // until every store before it has reached its cache line, which may be on its way to another core.
 //
-// The lock leans towards a thread that has taken it many times in a row. Another one that wants it
-// takes the bias away first, with a barrier in every thread of the process (membarrier), which
-// costs it some microseconds; each time the bias takes longer to come back. Without membarrier
-// there is none, and this is base::Lock. docs/memory-model.md states the protocol.
+// The lock leans towards the first thread that takes it many times in a row, and never towards
+// another: one that was held up on its way in may still say that it is inside, and must not be
+// mistaken for its successor. Whoever else wants the lock takes the bias away first, with a barrier
+// in every thread of the process (membarrier), which costs it some microseconds; each time the bias
+// takes longer to come back. Without membarrier there is none, and this is base::Lock.
+// docs/memory-model.md states the protocol.
 //
 // Not recursive, not fair. Meets Lockable. Lives inside the object that it guards.
 #pragma once
@@ -62,9 +64,10 @@ class BiasedLock {
   std::atomic<bool> inside_{false};          ///< the owner is, or tries to
   bool by_word_ = false;                     ///< the holder came by word_; the holder's
   // The holder's, who came by word_.
-  std::uint8_t patience_log2_ = 5;  ///< so many times in a row make an owner
-  std::uint32_t times_ = 0;         ///< in a row
-  const void* last_ = nullptr;
+  std::uint8_t patience_log2_ = 5;   ///< so many times in a row make an owner
+  bool settled_ = false;             ///< who may be the owner is so for ever
+  std::uint32_t times_ = 0;          ///< in a row
+  const void* candidate_ = nullptr;  ///< who may be, or who took it last
 };
 
 }  // namespace weft::base
