@@ -357,7 +357,7 @@ void Connection::on_timer(Nanoseconds now, Outcome& out) {
       enter_timewait(now);
       break;
     default:
-      WEFT_ASSERT(!"a deadline in a phase without one");
+      WEFT_ASSERT(false && "a deadline in a phase without one");
   }
 }
 

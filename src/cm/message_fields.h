@@ -78,7 +78,7 @@ class FieldWriter {
     std::memcpy(&body_[at], v.data(), v.size());
   }
   /// Whoever emits a value that does not exist has a bug.
-  void fail() { WEFT_ASSERT(!"a message with a value that does not exist"); }
+  void fail() { WEFT_ASSERT(false && "a message with a value that does not exist"); }
 
  private:
   std::span<std::byte> body_;

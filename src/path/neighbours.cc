@@ -22,17 +22,17 @@ using queue::QueuePair;
 constexpr int kRecordsPerPoll = 256;
 /// Then the program gets its turn, to take completions and to post fresh buffers: its peer, who is
 /// told at once what came, could go on for as long as there are buffers.
-constexpr std::uint32_t kMessagesPerPoll = 64;
+constexpr std::uint32_t kMessagesPerPoll = 512;
 /// Lines of records that may be executed before the initiator is told.
 constexpr std::uint32_t kMostOwed = 64;
 /// Lines of records that come together, not one by one.
 constexpr std::uint32_t kManyLines = 4;
 /// Polls that find nothing before answers are looked for, and given, that nobody waits for; and how
 /// often those that are given wait for more of them.
-constexpr int kIdlePolls = 64;
+constexpr int kIdlePolls = 8;
 constexpr std::uint32_t kIdleRounds = 4;
 /// Polls that bring messages before answers are looked for all the same.
-constexpr int kMostPassedOver = 32;
+constexpr int kMostPassedOver = 8;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
