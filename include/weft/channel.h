@@ -50,6 +50,7 @@ struct Statistics {
   std::uint64_t frames_sent = 0, frames_received = 0;
   std::uint64_t grows = 0, shrinks = 0, refusals = 0, postponements = 0, repeats = 0;
   std::uint64_t rendezvous = 0;
+  std::uint64_t bells = 0;  ///< frames and signs that made the peer look
   std::string error;  ///< empty while all is well
 };
 

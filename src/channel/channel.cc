@@ -53,6 +53,9 @@ void Message::release() {
     back.region = {const_cast<std::byte*>(bytes_.data()), bytes_.size(), {}, {}, region_};
   }
   channel_->endpoint().release(back);
+  if (channel_->endpoint().unrung() && channel_->life() == Life::kOpen) {
+    channel_->context().activate(*channel_);
+  }
   if (--channel_->views == 0) last = std::move(channel_->self);
   channel_ = nullptr;
 }
@@ -88,7 +91,8 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   const std::uint64_t taken = endpoint.take(message, size_hint, channel.context().now());
   if (taken > 0) {
     channel.blocked = false;
-    if (endpoint.busy()) channel.context().activate(channel);
+    // Who was not rung for is looked after until it is certain that it looked by itself.
+    if (endpoint.busy() || endpoint.unrung()) channel.context().activate(channel);
     return taken;
   }
   const std::uint64_t total = sum_of(message), rest = endpoint.send().rest_bytes();

@@ -207,6 +207,7 @@ Statistics ChannelObject::statistics() const {
   out.frames_received = receive.frames;
   out.grows = send.grows, out.shrinks = send.shrinks, out.refusals = send.refusals;
   out.postponements = send.postponements, out.repeats = send.repeats, out.rendezvous = send.loans;
+  out.bells = endpoint_->bells();
   if (out.error.empty()) out.error = endpoint_->error();
   return out;
 }

@@ -195,7 +195,9 @@ void ContextObject::visit_grown() {
     ChannelObject& channel = *grown_[i];
     channel.endpoint().wish_smaller(budget_.tight() && channel.charged_bytes() > budget_.share());
     visit(channel);
-    if (channel.endpoint().send().moving() && !channel.active) activate(channel);
+    if (!channel.active && (channel.endpoint().send().moving() || channel.endpoint().unrung())) {
+      activate(channel);
+    }
     if (channel.endpoint().send().phase() == 0 || channel.life() != Life::kOpen) {
       channel.grown = false;
       grown_[i] = grown_.back();

@@ -76,12 +76,17 @@ void Endpoint::tell() {
                       send_.sequence(),    0};
   std::byte* stage = control_ + kStatusStage;
   store(stage, status);
-  outlet_.post({.local = stage,
-                .local_key = control_key_,
-                .length = sizeof status,
-                .remote = peer_control_ + kStatusOffset,
-                .remote_key = peer_key_,
-                .bell = outlet_.peer_mode() == Mode::kWantsRoom || send_.wants_status()});
+  const Work work{.local = stage,
+                  .local_key = control_key_,
+                  .length = sizeof status,
+                  .remote = peer_control_ + kStatusOffset,
+                  .remote_key = peer_key_,
+                  .bell = send_.wants_status()};
+  if (status.consumed != told_consumed_ || status.pulled != told_pulled_) {
+    outlet_.post_room(work);
+  } else {
+    outlet_.post(work);  // only a mode, or a wish: nobody waits for it
+  }
   told_consumed_ = status.consumed;
   told_pulled_ = status.pulled;
   tell_wanted_ = false;

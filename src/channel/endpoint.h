@@ -87,6 +87,7 @@ class Endpoint {
 
   const SendHalf& send() const { return send_; }
   const ReceiveHalf& receive() const { return receive_; }
+  std::uint64_t bells() const { return outlet_.bells(); }
   bool failed() const { return outlet_.failed(); }
   std::string_view error() const;
   /// Something is under way that needs progress() soon.

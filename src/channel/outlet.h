@@ -29,6 +29,7 @@ class Outlet {
     work.number = ++posted_;
     work.signaled = work.signaled || posted_ - signaled_ >= (depth_ + 1) / 2;
     if (work.signaled) signaled_ = posted_;
+    bells_ += work.bell;
     if (!wires_.post(work)) failed_ = true;
     return posted_;
   }
@@ -39,9 +40,17 @@ class Outlet {
     unrung_ = !work.bell;
     return post(work);
   }
+  /// The same, for what the peer must notice only if it waits for room.
+  void post_room(Work work) {
+    const Mode mode = peer_mode();
+    work.bell = work.bell || mode == Mode::kWantsRoom;
+    unrung_ = !work.bell && (unrung_ || mode == Mode::kWatching);
+    post(work);
+  }
   Mode peer_mode() const {
     return static_cast<Mode>(watch32(control_ + kStatusOffset + offsetof(Status, mode)));
   }
+  std::uint64_t bells() const { return bells_; }
   bool unrung() const { return unrung_; }
   void rung() { unrung_ = false; }
   /// All work up to this one is complete. False: no such work was outstanding.
@@ -59,6 +68,7 @@ class Outlet {
   Wires& wires_;
   const std::uint32_t depth_;
   std::uint32_t posted_ = 0, completed_ = 0, signaled_ = 0;
+  std::uint64_t bells_ = 0;
   const std::byte* const control_;
   bool failed_ = false, unrung_ = false;
 };

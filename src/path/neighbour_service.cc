@@ -170,9 +170,7 @@ class Execution {
     }
     if (flagged(kFirstPart)) {
       inbox_->filled = 0;
-      // A message that was never finished leaves its buffer to the next one.
-      if (inbox_->receive == nullptr) inbox_->receive = transport::take_receive(qp_);
-      if (inbox_->receive == nullptr) return no_buffer();
+      if (!take_buffer()) return no_buffer();
     } else if (inbox_->receive == nullptr) {
       // The rest of an unreliable message that nobody took.
       return qp_.service == Service::kReliableConnection ? Answer::kOutOfTurn : Answer::kDone;
@@ -239,9 +237,8 @@ class Execution {
       }
       transport::complete_receive(qp_, single.wr_id, {.status = outcome.status});
     } else {
+      if (!take_buffer()) return no_buffer();
       queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-      if (receive == nullptr) receive = transport::take_receive(qp_);
-      if (receive == nullptr) return no_buffer();
       outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
       const bool good = outcome.status == CompletionStatus::kSuccess;
       if (good && last) tell_sender();
@@ -298,10 +295,15 @@ class Execution {
     return Answer::kDone;
   }
 
+  /// A buffer for what comes; a message that was never finished leaves its own to the next one.
+  bool take_buffer() {
+    if (inbox_->receive == nullptr) inbox_->receive = transport::take_receive(qp_);
+    return inbox_->receive != nullptr;
+  }
+
   Answer notify() {
+    if (!take_buffer()) return no_buffer();
     queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-    if (receive == nullptr) receive = transport::take_receive(qp_);
-    if (receive == nullptr) return no_buffer();
     transport::ReceiveOutcome outcome;
     outcome.op = CompletionOp::kReceiveWriteImmediate;
     outcome.byte_count = header_.length;
@@ -355,6 +357,10 @@ class Execution {
     const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof(RemotePart));
     const auto part = remote_part(n);
     if (!part || n > header_.length) return refuse(Answer::kInvalid);
+    const bool notifies = flagged(kLastPart) && flagged(kHasImmediate);
+    // Before it touches key or memory: what is deferred is done again, when the program may have
+    // seen the bytes already, and have revoked the key.
+    if (notifies && !take_buffer()) return no_buffer();
     if (n > 0) {
       const bool rest_of_dropped = !reliable() && !flagged(kFirstPart) && inbox_->use == 0;
       if (rest_of_dropped) return Answer::kDone;
@@ -364,7 +370,7 @@ class Execution {
       Flight::clear(Hold::kRemote);
       if (fault != memory::Fault::kNone) return vanished();
     }
-    return flagged(kLastPart) && flagged(kHasImmediate) ? notify() : Answer::kDone;
+    return notifies ? notify() : Answer::kDone;
   }
 
   Answer read() {

@@ -319,7 +319,39 @@ void a_killed_peer_is_noticed() {
   HOLDS(pass(two, a, b, "others go on") == "others go on");
 }
 
+/// The peer says that it looks, and never does: whoever sent without a bell rings before it rests.
+void who_was_not_rung_for_is_rung_in_the_end() {
+  Two two;
+  auto [a, b] = two.open();
+  HOLDS(pass(two, a, b, "now it looks") == "now it looks");
+  const auto wait_for_bell = [&two](const Channel& channel, std::uint64_t before) {
+    const auto deadline = channel::in(5s);
+    while (channel.statistics().bells == before) {
+      two.here.progress();
+      HOLDS(std::chrono::steady_clock::now() < deadline);
+    }
+  };
+  for (const auto rested = channel::in(20ms); std::chrono::steady_clock::now() < rested;) {
+    two.here.progress();  // until it looks after the channel no more
+  }
+  std::uint64_t before = a.statistics().bells;
+  must(a.send("perhaps unseen", channel::in(5s)));
+  HOLDS(a.statistics().bells == before);
+  wait_for_bell(a, before);
+  HOLDS(must(b.receive(channel::in(5s))).text() == "perhaps unseen");
+  // Room that comes back is news too, for whoever waits for it.
+  std::vector<channel::Message> views;
+  while (views.size() < 2) {
+    must(b.send("x", channel::in(5s)));
+    views.push_back(must(a.receive(channel::in(5s))));
+  }
+  before = a.statistics().bells;
+  views.clear();
+  wait_for_bell(a, before);
+}
+
 const std::map<std::string, void (*)()> kCases{
+    {"who_was_not_rung_for_is_rung_in_the_end", who_was_not_rung_for_is_rung_in_the_end},
     {"messages_of_all_sizes", messages_of_all_sizes},
     {"only_the_busy_one_grows", only_the_busy_one_grows},
     {"memory_of_a_connection", memory_of_a_connection},

@@ -59,6 +59,10 @@ TEST(ChannelSystem, a_descriptor_wakes_who_sleeps_on_it) {
   HOLDS_UNDER_WEFT("a_descriptor_wakes_the_sleeper");
 }
 
+TEST(ChannelSystem, who_was_not_rung_for_is_rung_in_the_end) {
+  HOLDS_UNDER_WEFT("who_was_not_rung_for_is_rung_in_the_end");
+}
+
 TEST(ChannelSystem, a_message_is_copied_where_the_caller_wants_it) {
   // A16: or handed out as a view, as everywhere else.
   HOLDS_UNDER_WEFT("a_message_is_copied_where_the_caller_wants_it");

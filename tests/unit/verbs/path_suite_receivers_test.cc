@@ -6,6 +6,7 @@ namespace {
 
 /// The shortest pause of a receiver that is not ready: 10 us.
 constexpr std::uint8_t kShortestRnr = 1;
+constexpr std::uint8_t k10msRnr = 20;
 
 QueuePairAttributes impatient(std::uint8_t rnr_retry) {
   QueuePairAttributes attributes;
@@ -46,6 +47,27 @@ TEST_P(PathReceivers, a_write_with_immediate_waits_for_a_late_receive) {
   EXPECT_TRUE(is_done(next(b.receives), 50, CompletionOp::kReceiveWriteImmediate, 10'000));
   EXPECT_TRUE(is_done(next(a.sends), 1, CompletionOp::kWrite, 10'000));
   EXPECT_TRUE(to.holds(2));
+}
+
+TEST_P(PathReceivers, a_write_with_immediate_that_has_to_wait_writes_once) {
+  // A program that looks at its memory may have used the bytes before the receive was there.
+  QueuePairAttributes patient = impatient(7);
+  patient.min_rnr_timer = k10msRnr;
+  auto [qa, qb] = connect({}, patient);
+  Memory from(a, 64), to(b, 64), buffer(b, 64);
+  from.fill(2);
+  post_receive(qb, 50, {buffer.sge()});
+  post(qa, {.wr_id = 1, .op = SendOp::kSend}, {from.sge(0, 8)});
+  post(qa, {.wr_id = 2, .op = SendOp::kWriteImmediate, .immediate = 9, .remote = to.remote()},
+       {from.sge()});
+  EXPECT_TRUE(is_done(next(b.receives), 50, CompletionOp::kReceive, 8));
+  const bool early = to.holds(2);
+  std::fill(to.bytes.begin(), to.bytes.end(), std::byte{0});
+  EXPECT_TRUE(is_done(next(a.sends), 1, CompletionOp::kSend, 8));
+  post_receive(qb, 51);
+  EXPECT_TRUE(is_done(next(b.receives), 51, CompletionOp::kReceiveWriteImmediate, 64));
+  EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kWrite, 64));
+  EXPECT_TRUE(early ? to.is_zero() : to.holds(2));
 }
 
 TEST_P(PathReceivers, retries_for_a_receiver_that_is_never_ready_run_out) {
