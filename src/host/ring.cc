@@ -7,10 +7,9 @@
 #include "base/random.h"
 
 namespace weft::host {
-
 namespace {
-/// Lines of a record that a consumer begins to fetch when it finds the first.
-constexpr std::uint32_t kLinesAhead = 16;
+/// Records of the ring's own that are skipped in one call: an honest producer puts two in a row.
+constexpr int kOwnAtOnce = 4;
 }  // namespace
 
 Result<RingProducer> RingProducer::create() {
@@ -26,9 +25,8 @@ Result<RingProducer> RingProducer::create() {
   return ring;
 }
 
-Record* RingProducer::reserve(std::uint32_t bytes) {
-  const std::uint32_t lines = lines_for(bytes);
-  WEFT_ASSERT(bytes <= max_payload());
+Record* RingProducer::reserve_slowly(std::uint32_t lines) {
+  WEFT_ASSERT(lines <= lines_for(max_payload()));
   if (wants_to_grow_) [[unlikely]] {
     if (!empty()) return nullptr;  // the consumer catches up once, then the ring is larger
     grow();
@@ -42,11 +40,19 @@ Record* RingProducer::reserve(std::uint32_t bytes) {
   } else if (!has_room(lines)) {
     return full();
   }
+  find_room();
   reserved_lines_ = lines;
   return at(tail_);
 }
 
+/// Up to the end of the memory, or as far as the consumer has given back.
+void RingProducer::find_room() {
+  const std::uint64_t to_end = size_ - (tail_ & (size_ - 1));
+  free_until_ = std::min(tail_ + to_end, collected_ + window_);
+}
+
 Record* RingProducer::full() {
+  free_until_ = tail_;
   // While a growth is not yet consumed, that is all that is missing.
   wants_to_grow_ = size_ < kMaxRingBytes && window_ == size_;
   return nullptr;
@@ -108,38 +114,35 @@ void RingProducer::forget(const void* owner) {
   }
 }
 
-bool RingConsumer::take_ready(Taken* out) {
-  do {
-    if (broken_) return false;
-    Record* record = at(position_);
-    std::memcpy(&out->header, &record->header, sizeof(RecordHeader));
-    const RecordHeader& header = out->header;
-    const std::uint64_t left = size_ - (position_ & (size_ - 1));
-    const std::uint64_t bytes = std::uint64_t{header.lines} * kLine;
-    if (header.lines == 0 || bytes > left || header.bytes > bytes - kRecordPayloadAt) {
+/// The header has been read: that of a record of the ring's own, or one that makes no sense.
+bool RingConsumer::take_behind_own(Taken* out) {
+  for (int i = 0; i < kOwnAtOnce && !broken_; ++i) {
+    if (!fits(out->header)) {
       broken_ = true;
+    } else if (is_users(out->header)) {
+      accept(*out);
+      return true;
+    } else {
+      broken_ = !skip_own(out->header);
+      if (broken_ || !ready()) return false;
+      read_header(out);
+    }
+  }
+  return false;
+}
+
+/// False: it makes no sense.
+bool RingConsumer::skip_own(const RecordHeader& header) {
+  position_ += std::uint64_t{header.lines} * kLine;
+  if (header.kind == static_cast<std::uint8_t>(RecordKind::kGrow)) {
+    if (header.immediate <= size_ || header.immediate > kMaxRingBytes ||
+        !std::has_single_bit(header.immediate)) {
       return false;
     }
-    position_ += bytes;
-    for (std::uint32_t i = 1; i < std::min<std::uint32_t>(header.lines, kLinesAhead); ++i) {
-      __builtin_prefetch(reinterpret_cast<std::byte*>(record) + i * kLine);
-    }
-    awaited_ = awaited_ || record->awaited != 0;
-    if (header.kind >= static_cast<std::uint8_t>(RecordKind::kFirstOfUser)) {
-      out->record = record;
-      return true;
-    }
-    if (header.kind == static_cast<std::uint8_t>(RecordKind::kGrow)) {
-      if (header.immediate <= size_ || header.immediate > kMaxRingBytes ||
-          !std::has_single_bit(header.immediate)) {
-        broken_ = true;
-        return false;
-      }
-      size_ = header.immediate;
-    }
-    give_back();  // nobody else will
-  } while (ready());
-  return false;
+    size_ = header.immediate;
+  }
+  give_back();  // nobody else will
+  return true;
 }
 
 void RingConsumer::give_back() {

@@ -77,7 +77,14 @@ class RingProducer {
 
   /// A record with room for `bytes` of payload, not yet visible; nullptr when there is no room now.
   /// `bytes` <= max_payload(). The caller fills the payload, and publishes it with its header.
-  Record* reserve(std::uint32_t bytes);
+  Record* reserve(std::uint32_t bytes) {
+    const std::uint32_t lines = lines_for(bytes);
+    if (tail_ + std::uint64_t{lines} * kLine > free_until_) [[unlikely]] {
+      return reserve_slowly(lines);
+    }
+    reserved_lines_ = lines;
+    return at(tail_);
+  }
   struct Note {
     void* owner;  ///< null: nobody waits for it
     std::uint32_t cookie;
@@ -148,14 +155,17 @@ class RingProducer {
     record->awaited = note.awaited;
     record->ticket.store(ticket, std::memory_order_release);
   }
+  Record* reserve_slowly(std::uint32_t lines);
+  void find_room();
   Record* full();
   void grow();
 
   SharedMemory memory_;
   std::uint64_t secret_ = 0;
-  std::uint64_t tail_ = 0;       ///< behind the last record
-  std::uint64_t collected_ = 0;  ///< records before it were given back and looked at
-  std::uint64_t returned_ = 0;   ///< the consumer's head, checked
+  std::uint64_t tail_ = 0;        ///< behind the last record
+  std::uint64_t collected_ = 0;   ///< records before it were given back and looked at
+  std::uint64_t returned_ = 0;    ///< the consumer's head, checked
+  std::uint64_t free_until_ = 0;  ///< records may end here without another look; perhaps later
   std::uint32_t size_ = kFirstRingBytes;
   std::uint32_t window_ = kFirstRingBytes;  ///< below size_ while a growth is not yet consumed
   std::uint64_t grown_at_ = 0;
@@ -167,6 +177,9 @@ class RingProducer {
 };
 
 class RingConsumer {
+  /// Lines of a record that a consumer begins to fetch when it finds the first.
+  static constexpr std::uint32_t kLinesAhead = 16;
+
  public:
   RingConsumer() = default;
   /// Memory that a peer sent; its size has been checked against kRingMemoryBytes.
@@ -184,6 +197,25 @@ class RingConsumer {
   /// The next record, if there is one; it stays until the next call. False: nothing there, or the
   /// ring is broken.
   bool take(Taken* out) { return ready() && take_ready(out); }
+  /// The same for a caller that has just asked ready().
+  bool take_ready(Taken* out) {
+    read_header(out);
+    if (!is_users(out->header) || !fits(out->header) || broken_) [[unlikely]]
+      return take_behind_own(out);
+    accept(*out);
+    return true;
+  }
+  /// The next record for a caller that has just asked ready(), if it is a user's and lies in one
+  /// line; it is taken by accept_line().
+  bool peek_line(Taken* out) const {
+    read_header(out);
+    return is_users(out->header) && out->header.lines == 1 &&
+           out->header.bytes <= kLine - kRecordPayloadAt && !broken_;
+  }
+  void accept_line(const Taken& taken) {
+    position_ += kLine;
+    awaited_ = awaited_ || taken.record->awaited != 0;
+  }
   /// Gives back everything that was taken.
   void give_back();
   /// Somebody waits for what was taken and not yet given back.
@@ -194,7 +226,29 @@ class RingConsumer {
   Record* at(std::uint64_t position) const {
     return reinterpret_cast<Record*>(memory_.data() + kRingControlBytes + (position & (size_ - 1)));
   }
-  bool take_ready(Taken* out);
+  /// The record lies inside the ring, and its payload inside the record.
+  bool fits(const RecordHeader& header) const {
+    const std::uint64_t left = size_ - (position_ & (size_ - 1));
+    const std::uint64_t bytes = std::uint64_t{header.lines} * kLine;
+    return header.lines != 0 && bytes <= left && header.bytes <= bytes - kRecordPayloadAt;
+  }
+  static bool is_users(const RecordHeader& header) {
+    return header.kind >= static_cast<std::uint8_t>(RecordKind::kFirstOfUser);
+  }
+  void read_header(Taken* out) const {
+    out->record = at(position_);
+    std::memcpy(&out->header, &out->record->header, sizeof(RecordHeader));
+  }
+  void accept(const Taken& taken) {
+    const std::uint32_t lines = taken.header.lines;
+    for (std::uint32_t i = 1; i < std::min(lines, kLinesAhead); ++i) {
+      __builtin_prefetch(reinterpret_cast<std::byte*>(taken.record) + i * kLine);
+    }
+    position_ += std::uint64_t{lines} * kLine;
+    awaited_ = awaited_ || taken.record->awaited != 0;
+  }
+  bool take_behind_own(Taken* out);
+  bool skip_own(const RecordHeader& header);
 
   SharedMemory memory_;
   std::uint64_t secret_ = 0;

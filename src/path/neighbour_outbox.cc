@@ -5,14 +5,9 @@
 
 namespace weft::path {
 
-host::Record* NeighbourOutbox::reserve(queue::QueuePair& qp, std::uint32_t bytes) {
-  hold();
-  host::Record* record = link_.ring.reserve(bytes);
-  if (record == nullptr) [[unlikely]] {
-    std::vector<void*>& waiting = link_.waiting;
-    if (std::find(waiting.begin(), waiting.end(), &qp) == waiting.end()) waiting.push_back(&qp);
-  }
-  return record;
+void NeighbourOutbox::wait_for_room(queue::QueuePair& qp) {
+  std::vector<void*>& waiting = link_.waiting;
+  if (std::find(waiting.begin(), waiting.end(), &qp) == waiting.end()) waiting.push_back(&qp);
 }
 
 void NeighbourOutbox::forget(const queue::QueuePair& qp) {

@@ -35,7 +35,13 @@ class NeighbourOutbox {
   }
 
   /// Room for a record, with the ring held; nullptr: the queue pair is told when there is some.
-  host::Record* reserve(queue::QueuePair& qp, std::uint32_t bytes);
+  host::Record* reserve(queue::QueuePair& qp, std::uint32_t bytes) {
+    hold();
+    host::Record* record = link_.ring.reserve(bytes);
+    if (record == nullptr) [[unlikely]]
+      wait_for_room(qp);
+    return record;
+  }
   host::RecordHeader header_for(const queue::QueuePair& qp, Ask ask, std::uint32_t bytes) const {
     host::RecordHeader header;
     header.kind = static_cast<std::uint8_t>(ask);
@@ -104,6 +110,8 @@ class NeighbourOutbox {
   std::uint32_t cookie(std::uint32_t index, bool completes) const {
     return (completes ? kCompletes : 0) | run_ << kRunShift | (index & kIndexMask);
   }
+
+  void wait_for_room(queue::QueuePair& qp);
 
   host::Outbound& link_;
   std::uint32_t next_sequence_ = 0;  ///< of the next record

@@ -1,7 +1,6 @@
 #include "path/neighbour_path.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -274,15 +273,11 @@ class NeighbourPathOfProcess final : public NeighbourPath {
         qp.extended_initiator) [[unlikely]] {
       return false;
     }
-    std::array<std::byte, kLineBytes> message{};
-    if (!short_way_.read(request, message.data())) [[unlikely]]
-      return false;
     host::Record* record = outbox_.reserve(qp, kLineBytes);
-    if (record == nullptr) [[unlikely]] {
+    if (record == nullptr || !short_way_.read(request, record->payload)) [[unlikely]] {
       outbox_.leave();
       return false;
     }
-    std::memcpy(record->payload, message.data(), kLineBytes);
     const Sge& sge = request.sges.front();
     host::RecordHeader header = outbox_.header_for(qp, Ask::kSend, sge.length);
     header.flags |= kFirstPart | kLastPart;
@@ -304,7 +299,7 @@ class NeighbourPathOfProcess final : public NeighbourPath {
     // In case that it has to be sent again.
     if (has(request.flags, SendFlags::kInline)) {
       wqe->num_sge = 0;
-      std::memcpy(wqe->inline_bytes(), message.data(), sge.length);
+      short_way_.read(request, wqe->inline_bytes());
     } else {
       wqe->num_sge = 1;
       *wqe->sges() = sge;

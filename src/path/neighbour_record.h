@@ -32,6 +32,7 @@ inline constexpr std::uint8_t kSolicits = 4;
 inline constexpr std::uint8_t kHasImmediate = 8;
 inline constexpr std::uint8_t kInvalidates = 16;
 inline constexpr unsigned kPortShift = 5;
+inline constexpr std::uint8_t kAllFlags = (1 << kPortShift) - 1;
 
 /// Memory of the target, at the start of the payload.
 struct RemotePart {

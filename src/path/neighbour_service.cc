@@ -26,9 +26,8 @@ using memory::Hold;
 using queue::QueuePair;
 using Taken = host::RingConsumer::Taken;
 
-/// What may be done under one publication of a queue pair (memory/flight.h), in bytes; a record
-/// counts as some by itself.
-constexpr std::int64_t kRunBytes = 128 * 1024, kRecordCost = 1024;
+/// Bytes that a record counts as by itself.
+constexpr std::int64_t kRecordCost = 1024;
 
 Answer answer_of(CompletionStatus status) {
   switch (status) {
@@ -65,6 +64,10 @@ class Execution {
     return answer;
   }
 
+  /// A message that is there as a whole; `last`: the record has no other behind it. The same.
+  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last);
+  /// What send_whole() does when all is well and nothing special: false, and nothing done, if not.
+  bool send_quickly(std::span<const std::byte> message);
   /// The same.
   void datagram(const Gid& source);
 
@@ -216,37 +219,15 @@ class Execution {
     return message;
   }
 
-  /// A message that is there as a whole; `last`: the record has no other behind it.
-  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last) {
-    transport::ReceiveOutcome outcome;
-    outcome.byte_count = static_cast<std::uint32_t>(message.size());
-    outcome.solicited = (flags & kSolicits) != 0;
-    outcome.source_qp = Qpn(header_.source);
-    if ((flags & kHasImmediate) != 0) {
-      outcome.has_immediate = true;
-      outcome.immediate = header_.immediate;
-    }
-    queue::ReceiveQueue::Single single;
-    // A message that was never finished leaves its buffer to the next one.
-    if (inbox_->receive == nullptr && transport::take_single(qp_, &single)) [[likely]] {
-      outcome.status = store(single.sge, message);
-      if (outcome.status == CompletionStatus::kSuccess) [[likely]] {
-        if (last) tell_sender();
-        transport::complete_receive(qp_, single.wr_id, outcome);
-        return Answer::kDone;
-      }
-      transport::complete_receive(qp_, single.wr_id, {.status = outcome.status});
-    } else {
-      if (!take_buffer()) return no_buffer();
-      queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-      outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
-      const bool good = outcome.status == CompletionStatus::kSuccess;
-      if (good && last) tell_sender();
-      transport::complete_receive(
-          qp_, receive, good ? outcome : transport::ReceiveOutcome{.status = outcome.status});
-      if (good) return Answer::kDone;
-    }
-    return refuse(answer_of(outcome.status));
+  /// The grant that is remembered covers it. False: the grant holds no more, or the memory is gone.
+  bool store_where_known(const Sge& sge, std::span<const std::byte> message) {
+    const memory::Grant<LocalKey>& into = inbox_->into;
+    Flight::publish(Hold::kScatter, into.entry);
+    const bool stored =
+        into.holds() && memory::guarded_copy(into.at(sge.address), message.data(),
+                                             message.size()) == memory::Fault::kNone;
+    Flight::clear(Hold::kScatter);
+    return stored;
   }
 
   /// scatter() for a list of one element.
@@ -255,12 +236,7 @@ class Execution {
     if (message.empty()) return CompletionStatus::kSuccess;
     memory::Grant<LocalKey>& into = inbox_->into;
     if (into.covers(sge.lkey, sge.address, message.size())) [[likely]] {
-      Flight::publish(Hold::kScatter, into.entry);
-      const bool stored =
-          into.holds() && memory::guarded_copy(into.at(sge.address), message.data(),
-                                               message.size()) == memory::Fault::kNone;
-      Flight::clear(Hold::kScatter);
-      if (stored) [[likely]]
+      if (store_where_known(sge, message)) [[likely]]
         return CompletionStatus::kSuccess;
       into = {};
     } else if (std::exchange(inbox_->missed, sge.lkey) == sge.lkey) {
@@ -407,6 +383,60 @@ class Execution {
   NeighbourInbox* inbox_;
 };
 
+bool Execution::send_quickly(std::span<const std::byte> message) {
+  if (inbox_->receive != nullptr || qp_.shared_receive != nullptr) return false;
+  std::uint64_t filled = 0;
+  const auto fill = [&](std::uint64_t wr_id, const Sge& sge) {
+    filled = wr_id;
+    return message.size() <= sge.length &&
+           inbox_->into.covers(sge.lkey, sge.address, message.size()) &&
+           store_where_known(sge, message);
+  };
+  if (!qp_.rq.fill_single(fill)) return false;
+  tell_sender();
+  qp_.recv_cq->emplace(false, [&](Completion& completion) {
+    completion = {};
+    completion.wr_id = filled;
+    completion.op = CompletionOp::kReceive;
+    completion.byte_count = static_cast<std::uint32_t>(message.size());
+    completion.qpn = qp_.qpn;
+    completion.source_qp = Qpn(header_.source);
+  });
+  return true;
+}
+
+Answer Execution::send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last) {
+  transport::ReceiveOutcome outcome;
+  outcome.byte_count = static_cast<std::uint32_t>(message.size());
+  outcome.solicited = (flags & kSolicits) != 0;
+  outcome.source_qp = Qpn(header_.source);
+  if ((flags & kHasImmediate) != 0) {
+    outcome.has_immediate = true;
+    outcome.immediate = header_.immediate;
+  }
+  queue::ReceiveQueue::Single single;
+  // A message that was never finished leaves its buffer to the next one.
+  if (inbox_->receive == nullptr && transport::take_single(qp_, &single)) [[likely]] {
+    outcome.status = store(single.sge, message);
+    if (outcome.status == CompletionStatus::kSuccess) [[likely]] {
+      if (last) tell_sender();
+      transport::complete_receive(qp_, single.wr_id, outcome);
+      return Answer::kDone;
+    }
+    transport::complete_receive(qp_, single.wr_id, {.status = outcome.status});
+  } else {
+    if (!take_buffer()) return no_buffer();
+    queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
+    outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
+    const bool good = outcome.status == CompletionStatus::kSuccess;
+    if (good && last) tell_sender();
+    transport::complete_receive(
+        qp_, receive, good ? outcome : transport::ReceiveOutcome{.status = outcome.status});
+    if (good) return Answer::kDone;
+  }
+  return refuse(answer_of(outcome.status));
+}
+
 // Unreliable: whatever is wrong, nothing is said.
 void Execution::datagram(const Gid& source) {
   DatagramPart part;
@@ -458,6 +488,42 @@ NeighbourInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t
 }
 
 }  // namespace
+
+bool serve_short_send(host::Inbound& link, const LastServed& last) {
+  Taken taken;
+  if (!link.ring.peek_line(&taken)) return false;
+  const RecordHeader& header = taken.header;
+  constexpr std::uint8_t kWhole = kFirstPart | kLastPart;
+  if (static_cast<Ask>(header.kind) != Ask::kSend || !last.is_for(link, header) ||
+      (header.flags & kAllFlags) != kWhole || header.bytes != header.length ||
+      last.inbox == nullptr) {
+    return false;
+  }
+  QueuePair& qp = *last.qp;
+  Flight::publish(Hold::kPeer, &qp);
+  bool served = false;
+  if (qp.recv_lock.try_enter()) {
+    served = qp.epoch.load(std::memory_order_acquire) == last.epoch &&
+             header.sequence == last.inbox->expected && qp.xrc_domain == nullptr;
+    if (served) [[likely]] {
+      link.ring.accept_line(taken);
+      Execution execution(qp, link, taken, last.inbox);
+      const std::span<const std::byte> message(taken.record->payload, header.bytes);
+      const Answer answer = execution.send_quickly(message)
+                                ? Answer::kDone
+                                : execution.send_whole(message, kWhole, true);
+      if (answer == Answer::kDone) [[likely]] {
+        ++last.inbox->expected;
+        last.inbox->use = 0;
+      } else {
+        taken.record->status = status_with(answer, qp.attributes.min_rnr_timer);
+      }
+    }
+    qp.recv_lock.leave();
+  }
+  Flight::clear(Hold::kPeer);
+  return served;
+}
 
 void RecordService::serve(const Taken& taken) {
   const RecordHeader& header = taken.header;
@@ -541,19 +607,6 @@ bool RecordService::look_up(const RecordHeader& header) {
   }
   last_ = {&link_, qp, inbox, &gid, epoch, header.destination, header.source, port};
   return true;
-}
-
-void RecordService::hold(QueuePair& qp) {
-  qp.recv_lock.lock();
-  qp_ = &qp;
-  left_ = kRunBytes;
-}
-
-void RecordService::leave() {
-  if (qp_ == nullptr) return;
-  qp_->recv_lock.unlock();
-  Flight::clear(Hold::kPeer);
-  qp_ = nullptr;
 }
 
 }  // namespace weft::path

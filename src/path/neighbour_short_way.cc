@@ -1,6 +1,5 @@
 #include "path/neighbour_short_way.h"
 
-#include "memory/copy.h"
 #include "memory/flight.h"
 
 namespace weft::path {
@@ -32,12 +31,7 @@ bool NeighbourShortWay::write(const TargetPeer& peer, const SendRequest& request
   return done;
 }
 
-bool NeighbourShortWay::read(const SendRequest& request, std::byte* to) {
-  const Sge& sge = request.sges.front();
-  if (has(request.flags, SendFlags::kInline)) {
-    const auto* from = reinterpret_cast<const std::byte*>(sge.address);
-    return memory::guarded_copy(to, from, sge.length) == memory::Fault::kNone;
-  }
+bool NeighbourShortWay::read_registered(const Sge& sge, std::byte* to) {
   Flight::publish(Hold::kLocal, source_.entry);
   const bool done = source_.holds() && memory::guarded_copy(to, source_.at(sge.address),
                                                             sge.length) == memory::Fault::kNone;

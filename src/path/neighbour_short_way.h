@@ -7,6 +7,7 @@
 #include <span>
 
 #include "host/link.h"
+#include "memory/copy.h"
 #include "memory/grant.h"
 #include "path/neighbour_target.h"
 #include "queue/queue_pair.h"
@@ -35,7 +36,12 @@ class NeighbourShortWay {
   /// the long way will find out why.
   bool write(const TargetPeer& peer, const SendRequest& request);
   /// Reads the one element, whose source is known; the same.
-  bool read(const SendRequest& request, std::byte* to);
+  bool read(const SendRequest& request, std::byte* to) {
+    const Sge& sge = request.sges.front();
+    if (!has(request.flags, SendFlags::kInline)) return read_registered(sge, to);
+    const auto* from = reinterpret_cast<const std::byte*>(sge.address);
+    return memory::guarded_copy(to, from, sge.length) == memory::Fault::kNone;
+  }
 
   /// Finds out about the keys of the request. Those that cannot be remembered, as their memory is
   /// not mapped here, are asked about only now and then.
@@ -50,6 +56,8 @@ class NeighbourShortWay {
   }
 
  private:
+  bool read_registered(const Sge& sge, std::byte* to);
+
   host::Outbound& link_;
   host::ProcessPage& page_;
   memory::Grant<LocalKey> source_;

@@ -19,10 +19,6 @@ using memory::Flight;
 using memory::Hold;
 using queue::QueuePair;
 
-constexpr int kRecordsPerPoll = 256;
-/// Then the program gets its turn, to take completions and to post fresh buffers: its peer, who is
-/// told at once what came, could go on for as long as there are buffers.
-constexpr std::uint32_t kMessagesPerPoll = 512;
 /// Lines of records that may be executed before the initiator is told.
 constexpr std::uint32_t kMostOwed = 64;
 /// Lines of records that come together, not one by one.
@@ -32,15 +28,9 @@ constexpr std::uint32_t kManyLines = 4;
 constexpr int kIdlePolls = 8;
 constexpr std::uint32_t kIdleRounds = 4;
 /// Polls that bring messages before answers are looked for all the same.
-constexpr int kMostPassedOver = 8;
+constexpr int kMostPassedOver = 32;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
-
-/// What a peer waits for, and the program here gets no completion of.
-bool is_unseen(std::uint8_t kind) {
-  return kind >= static_cast<std::uint8_t>(Ask::kRead) &&
-         kind <= static_cast<std::uint8_t>(Ask::kFetchAdd);
-}
 
 bool is_read(const host::Record& record) {
   return record.header.kind == static_cast<std::uint8_t>(Ask::kRead);
@@ -118,6 +108,43 @@ std::unique_ptr<queue::Path> Neighbours::make_path(QueuePair& qp, const Gid& gid
 
 // ---- polling --------------------------------------------------------------------------------
 
+// The peer gave back what somebody here waits for before it sent what we are about to serve: a
+// request is complete before the reply to it is there, as on a wire.
+inline void Neighbours::collect_awaited() {
+  for (const auto& link : presence_->outbound()) {
+    if (has_awaited(*link)) collect(*link);
+  }
+}
+
+/// Asked after ready(): of the record that was seen there, the answers that came before it.
+bool Neighbours::answers_wait() const {
+  const auto& links = presence_->outbound();
+  return std::any_of(links.begin(), links.end(),
+                     [](const auto& link) { return has_awaited(*link); });
+}
+
+inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
+  collect_awaited();
+  std::uint32_t lines = serve_short_send(link, last) ? 1 : 0;
+  if (lines == 0 || (link.ring.ready() && !answers_wait())) lines += serve_more(link, last);
+  link.owed += lines;
+  link.idle_rounds = 0;
+  hurries_ = hurries_ || link.ring.awaited();
+  // Many at once are a stream, whose sender waits for room rather than for a reply.
+  if (link.owed > kMostOwed || (lines >= kManyLines && link.ring.awaited())) link.give_back();
+}
+
+[[gnu::always_inline]] inline bool Neighbours::serve_rings() {
+  bool came = false;
+  const auto& links = presence_->inbound();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (!links[i]->ring.ready()) continue;
+    came = true;
+    serve(*links[i], last_[i % last_.size()]);
+  }
+  return came;
+}
+
 bool Neighbours::poll() {
   if (!presence_->receive_lock.try_lock()) return false;  // somebody else is at it
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
@@ -158,37 +185,13 @@ bool Neighbours::has_work() {
   return false;
 }
 
-bool Neighbours::serve_rings() {
-  bool came = false;
-  const auto& links = presence_->inbound();
-  for (std::size_t i = 0; i < links.size(); ++i) {
-    if (!links[i]->ring.ready()) continue;
-    came = true;
-    serve(*links[i], last_[i % last_.size()]);
-  }
-  return came;
-}
-
-void Neighbours::serve(host::Inbound& link, LastServed& last) {
-  collect_awaited();
-  std::uint32_t lines = 0;
-  {
-    RecordService service(table_, link, last);
-    host::RingConsumer::Taken taken;
-    for (int n = 0; n < kRecordsPerPoll && service.messages() < kMessagesPerPoll; ++n) {
-      if (!link.ring.ready()) break;
-      if ((n > 0 && answers_wait()) || !link.ring.take(&taken)) break;
-      lines += taken.header.lines;
-      service.serve(taken);
-      if (is_unseen(taken.header.kind)) [[unlikely]]
-        served_unseen_.store(served_unseen() + 1, std::memory_order_relaxed);
-    }
-  }
-  link.owed += lines;
-  link.idle_rounds = 0;
-  hurries_ = hurries_ || link.ring.awaited();
-  // Many at once are a stream, whose sender waits for room rather than for a reply.
-  if (link.owed > kMostOwed || (lines >= kManyLines && link.ring.awaited())) link.give_back();
+/// Gives the lines of the records that were served.
+std::uint32_t Neighbours::serve_more(host::Inbound& link, LastServed& last) {
+  const auto [lines, unseen] =
+      RecordService(table_, link, last).serve_some([this] { return answers_wait(); });
+  if (unseen > 0) [[unlikely]]
+    served_unseen_.store(served_unseen() + unseen, std::memory_order_relaxed);
+  return lines;
 }
 
 // The initiator waits for our next message rather than for the news that we got its own. Those
@@ -221,21 +224,6 @@ bool Neighbours::give_back_all() {
     ++i;
   }
   return did;
-}
-
-// The peer gave back what somebody here waits for before it sent what we are about to serve: a
-// request is complete before the reply to it is there, as on a wire.
-void Neighbours::collect_awaited() {
-  for (const auto& link : presence_->outbound()) {
-    if (has_awaited(*link)) collect(*link);
-  }
-}
-
-/// Asked after ready(): of the record that was seen there, the answers that came before it.
-bool Neighbours::answers_wait() const {
-  const auto& links = presence_->outbound();
-  return std::any_of(links.begin(), links.end(),
-                     [](const auto& link) { return has_awaited(*link); });
 }
 
 bool Neighbours::collect_answers() {

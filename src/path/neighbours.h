@@ -61,6 +61,7 @@ class Neighbours final : public Source {
  private:
   bool serve_rings();
   void serve(host::Inbound& link, LastServed& last);
+  std::uint32_t serve_more(host::Inbound& link, LastServed& last);
   /// Somebody waits for an answer of ours, or we for one.
   bool in_a_hurry();
   bool give_back_all();

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "base/biased_lock.h"
 #include "host/fork.h"
@@ -46,6 +47,10 @@ class CompletionQueue {
   template <class Fill>
   void emplace(bool solicited, Fill fill) {
     const std::lock_guard guard(lock_);
+    if (reader_ != nullptr) {
+      served_ = std::exchange(reader_, nullptr);
+      return fill(*served_);
+    }
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
     // `room_` is 0 before the ring exists, so one comparison covers both.
     if (tail - head_.load(std::memory_order_relaxed) >= room_) [[unlikely]] {
@@ -71,6 +76,29 @@ class CompletionQueue {
     const std::size_t n = take_locked(out);
     lock_.leave();
     return n;
+  }
+
+  /// The oldest one; false: there is none.
+  bool take_one(Completion* out) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return take_slowly({out, 1}) == 1;
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    const bool any = head != tail_.load(std::memory_order_relaxed);
+    if (any) [[likely]] {
+      *out = ring_[head & mask_];
+      head_.store(head + 1, std::memory_order_relaxed);
+    }
+    lock_.leave();
+    return any;
+  }
+
+  /// The same for a caller that has found the queue empty and now calls progress(): the first
+  /// completion that this brings goes straight to *out, and not by way of the ring.
+  template <class Progress>
+  bool take_fresh(Completion* out, Progress progress) {
+    const bool offered = offer(out);
+    progress();
+    return (offered && retract(out)) || (!empty() && take_one(out));
   }
 
   /// The same, with each completion shown where it lies: visit(const Completion&), which must be
@@ -119,6 +147,23 @@ class CompletionQueue {
     return n;
   }
   std::size_t take_slowly(std::span<Completion> out);
+  bool offer(Completion* out) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
+    const bool offered =
+        reader_ == nullptr && served_ == nullptr && armed_ == Armed::kNo && empty();
+    if (offered) reader_ = out;
+    lock_.leave();
+    return offered;
+  }
+  /// True: what was offered holds a completion.
+  bool retract(const Completion* out) {
+    const std::lock_guard guard(lock_);
+    if (reader_ == out) reader_ = nullptr;
+    const bool served = served_ == out;
+    if (served) served_ = nullptr;
+    return served;
+  }
   bool make_room();
   void notify(bool solicited);
 
@@ -129,6 +174,8 @@ class CompletionQueue {
   std::uint32_t room_ = 0;  ///< capacity_ once there is a ring
   std::uint32_t mask_ = 0;
   std::atomic<std::uint32_t> head_{0}, tail_{0};
+  Completion* reader_ = nullptr;      ///< somebody makes progress, and wants the next one here
+  Completion* served_ = nullptr;      ///< somebody got it, and has not come back yet
   std::uint32_t notified_ = 0;        ///< the tail at the last event
   std::uint32_t last_solicited_ = 0;  ///< the tail behind the newest solicited or failed one
   std::unique_ptr<Completion[]> ring_;

@@ -60,10 +60,6 @@ std::size_t ReceiveQueue::block_bytes() const {
   return std::size_t{size_} * (stride_ + 2 * sizeof(std::uint32_t));
 }
 
-ReceiveWqe* ReceiveQueue::slot(std::uint32_t index) const {
-  return reinterpret_cast<ReceiveWqe*>(block_ + std::size_t{index} * stride_);
-}
-
 Result<void> ReceiveQueue::refuse(const ReceiveRequest& request) const {
   if (request.sges.size() > max_sge_) {
     return fail(Errc::kInvalidArgument,
@@ -111,17 +107,9 @@ ReceiveWqe* ReceiveQueue::take() {
   return wqe;
 }
 
-bool ReceiveQueue::take_single(Single* out) {
+bool ReceiveQueue::take_single_slowly(Single* out) {
   const std::lock_guard guard(lock_);
-  const std::uint32_t count = count_.load(std::memory_order_relaxed);
-  if (count == 0) return false;
-  const ReceiveWqe* wqe = slot(posted_[first_]);
-  if (wqe->num_sge != 1) return false;
-  *out = {wqe->wr_id, wqe->sges().front()};
-  free_[free_count_++] = wqe->index;
-  first_ = first_ + 1 == size_ ? 0 : first_ + 1;
-  count_.store(count - 1, std::memory_order_relaxed);
-  return true;
+  return take_single_locked(out);
 }
 
 void ReceiveQueue::release(ReceiveWqe* wqe) {

@@ -50,7 +50,31 @@ class ReceiveQueue {
     std::uint64_t wr_id;
     Sge sge;
   };
-  bool take_single(Single* out);
+  bool take_single(Single* out) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return take_single_slowly(out);
+    const bool taken = take_single_locked(out);
+    lock_.leave();
+    return taken;
+  }
+
+  /// The same, if fill(wr_id, sge) says that it has filled the buffer; short, and for one thread
+  /// that posts and serves: false also where others may be at it.
+  template <class Fill>
+  bool fill_single(Fill fill) {
+    if (!lock_.try_enter()) [[unlikely]]
+      return false;
+    const std::uint32_t count = count_.load(std::memory_order_relaxed);
+    bool filled = false;
+    if (count != 0) [[likely]] {
+      const ReceiveWqe* wqe = slot(posted_[first_]);
+      filled = wqe->num_sge == 1 && fill(wqe->wr_id, wqe->sges().front());
+      if (filled) [[likely]]
+        drop_first(wqe, count);
+    }
+    lock_.leave();
+    return filled;
+  }
 
   /// Wakes nobody: a limit that is crossed shows in take()'s caller through limit_reached().
   void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
@@ -72,7 +96,24 @@ class ReceiveQueue {
   bool grow();
   Result<void> refuse(const ReceiveRequest& request) const;
   std::size_t block_bytes() const;
-  ReceiveWqe* slot(std::uint32_t index) const;
+  ReceiveWqe* slot(std::uint32_t index) const {
+    return reinterpret_cast<ReceiveWqe*>(block_ + std::size_t{index} * stride_);
+  }
+  bool take_single_slowly(Single* out);
+  bool take_single_locked(Single* out) {
+    const std::uint32_t count = count_.load(std::memory_order_relaxed);
+    if (count == 0) return false;
+    const ReceiveWqe* wqe = slot(posted_[first_]);
+    if (wqe->num_sge != 1) return false;
+    *out = {wqe->wr_id, wqe->sges().front()};
+    drop_first(wqe, count);
+    return true;
+  }
+  void drop_first(const ReceiveWqe* wqe, std::uint32_t count) {
+    free_[free_count_++] = wqe->index;
+    first_ = first_ + 1 == size_ ? 0 : first_ + 1;
+    count_.store(count - 1, std::memory_order_relaxed);
+  }
 
   base::BiasedLock lock_;
   // One block: the elements, then a ring of posted indices, then a stack of free ones.

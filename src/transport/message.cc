@@ -6,22 +6,6 @@
 
 namespace weft::transport {
 
-void complete_receive(queue::QueuePair& qp, std::uint64_t wr_id, const ReceiveOutcome& outcome) {
-  qp.recv_cq->emplace(outcome.solicited, [&](Completion& completion) {
-    completion.wr_id = wr_id;
-    completion.status = outcome.status;
-    completion.op = outcome.op;
-    completion.has_immediate = outcome.has_immediate;
-    completion.has_invalidate = outcome.has_invalidate;
-    completion.has_grh = outcome.has_grh;
-    completion.byte_count = outcome.byte_count;
-    completion.immediate = outcome.immediate;
-    completion.invalidated_key = outcome.invalidated_key;
-    completion.qpn = qp.qpn;
-    completion.source_qp = outcome.source_qp;
-  });
-}
-
 void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome) {
   const std::uint64_t wr_id = wqe->wr_id;
   qp.receives().release(wqe);
@@ -53,8 +37,8 @@ queue::ReceiveWqe* take_receive(queue::QueuePair& qp) {
   return wqe;
 }
 
-bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out) {
-  if (!qp.receives().take_single(out)) return false;
+bool take_single_of_many(queue::QueuePair& qp, queue::ReceiveQueue::Single* out) {
+  if (!qp.shared_receive->take_single(out)) return false;
   check_limit(qp);
   return true;
 }

@@ -57,7 +57,22 @@ struct ReceiveOutcome {
 };
 void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome);
 /// The same for a buffer that take_single() gave.
-void complete_receive(queue::QueuePair& qp, std::uint64_t wr_id, const ReceiveOutcome& outcome);
+inline void complete_receive(queue::QueuePair& qp, std::uint64_t wr_id,
+                             const ReceiveOutcome& outcome) {
+  qp.recv_cq->emplace(outcome.solicited, [&](Completion& completion) {
+    completion.wr_id = wr_id;
+    completion.status = outcome.status;
+    completion.op = outcome.op;
+    completion.has_immediate = outcome.has_immediate;
+    completion.has_invalidate = outcome.has_invalidate;
+    completion.has_grh = outcome.has_grh;
+    completion.byte_count = outcome.byte_count;
+    completion.immediate = outcome.immediate;
+    completion.invalidated_key = outcome.invalidated_key;
+    completion.qpn = qp.qpn;
+    completion.source_qp = outcome.source_qp;
+  });
+}
 
 /// Gives back the buffer of an unfinished message: flushed, or in reset without a word. nullptr is
 /// allowed.
@@ -66,7 +81,11 @@ void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe);
 /// Takes a receive buffer and tells when a shared queue ran low. nullptr: receiver not ready.
 queue::ReceiveWqe* take_receive(queue::QueuePair& qp);
 /// The same for a message that is there as a whole: see ReceiveQueue::take_single().
-bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out);
+bool take_single_of_many(queue::QueuePair& qp, queue::ReceiveQueue::Single* out);
+inline bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out) {
+  if (qp.shared_receive != nullptr) return take_single_of_many(qp, out);
+  return qp.rq.take_single(out);
+}
 
 /// Builds the frame that carries message bytes from `offset` on: a send or a write of a connected
 /// service, with the headers that its place in the message asks for. Anything but kSuccess is the

@@ -20,8 +20,12 @@ constexpr auto kNap = std::chrono::microseconds(50);
 
 /// Out of line, so that a poll which finds something stays short.
 [[gnu::noinline]] std::size_t poll_with_progress(CqObject& cq, std::span<Completion> out) {
-  cq.controller->poll();
-  return cq.queue.poll(out);
+  if (out.empty()) {
+    cq.controller->poll();
+    return 0;
+  }
+  if (!cq.queue.take_fresh(out.data(), [&] { cq.controller->poll(); })) return 0;
+  return 1 + cq.queue.poll(out.subspan(1));
 }
 
 }  // namespace
@@ -56,12 +60,12 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) const {
 }
 
 std::optional<Completion> CompletionQueue::poll() const {
-  std::optional<Completion> completion;
-  if (object_->queue.empty()) {
-    object_->controller->poll();
-    if (object_->queue.empty()) return completion;
-  }
-  if (object_->queue.take({&completion.emplace(), 1}) == 0) completion.reset();
+  std::optional<Completion> completion(std::in_place);
+  queue::CompletionQueue& queue = object_->queue;
+  const bool any = queue.empty()
+                       ? queue.take_fresh(&*completion, [this] { object_->controller->poll(); })
+                       : queue.take_one(&*completion);
+  if (!any) completion.reset();
   return completion;
 }
 

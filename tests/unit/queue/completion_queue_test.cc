@@ -32,6 +32,14 @@ class CompletionQueueTest : public testing::Test {
     return ids;
   }
 
+  /// Until its lock leans towards this thread: nothing is handed over before.
+  void use_it_a_lot() {
+    for (int i = 0; i < 200; ++i) {
+      push(0);
+      poll();
+    }
+  }
+
   using Ids = std::vector<std::uint64_t>;
   Listener listener;
   CompletionQueue cq{5, &listener};
@@ -134,6 +142,50 @@ TEST_F(CompletionQueueTest, strengthens_a_request_for_solicited_by_one_for_any) 
   cq.request_notify(false);
   push(1);
   EXPECT_EQ(listener.events, 1);
+}
+
+TEST_F(CompletionQueueTest, hands_the_first_fresh_one_over_and_keeps_the_rest) {
+  use_it_a_lot();
+  Completion out;
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(1), push(2), push(3); }));
+  EXPECT_EQ(out.wr_id, 1u);
+  EXPECT_EQ(poll(), (Ids{2, 3}));
+  EXPECT_FALSE(cq.take_fresh(&out, [] {}));
+  push(4);
+  EXPECT_EQ(poll(), (Ids{4})) << "nobody waits any more";
+}
+
+TEST_F(CompletionQueueTest, hands_nothing_over_that_would_overtake_another) {
+  use_it_a_lot();
+  Completion out;
+  push(1);
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(2); }));
+  EXPECT_EQ(out.wr_id, 1u);
+  EXPECT_EQ(poll(), (Ids{2}));
+}
+
+TEST_F(CompletionQueueTest, gives_an_event_also_when_somebody_waits_for_a_fresh_one) {
+  use_it_a_lot();
+  Completion out;
+  cq.request_notify(false);
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(1); }));
+  EXPECT_EQ(listener.events, 1);
+  // Armed by another thread, while this one makes progress.
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { cq.request_notify(false), push(2); }));
+  EXPECT_EQ(out.wr_id, 2u);
+  EXPECT_EQ(listener.events, 2);
+}
+
+TEST_F(CompletionQueueTest, serves_two_who_wait_for_fresh_ones_at_once) {
+  use_it_a_lot();
+  Completion mine, theirs;
+  EXPECT_TRUE(cq.take_fresh(&mine, [&] {
+    push(1);  // mine, and it has not been fetched
+    EXPECT_TRUE(cq.take_fresh(&theirs, [&] { push(2); }));
+  }));
+  EXPECT_EQ(mine.wr_id, 1u);
+  EXPECT_EQ(theirs.wr_id, 2u);
+  EXPECT_TRUE(cq.empty());
 }
 
 TEST_F(CompletionQueueTest, keeps_what_waits_in_it_when_it_grows_or_shrinks) {
