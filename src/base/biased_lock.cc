@@ -11,7 +11,11 @@ constexpr std::uint8_t kMostPatience_log2 = 24;
 constexpr int kOwnerSpins = 2000;
 constexpr timespec kOwnerNap{0, 50'000};
 
+constinit thread_local bool is_guest = false;
+
 }  // namespace
+
+void BiasedLock::stay_guest() { is_guest = true; }
 
 void BiasedLock::lock_slow() {
   word_.lock();
@@ -34,7 +38,9 @@ bool BiasedLock::try_lock_slow() {
 
 void BiasedLock::unlock_slow() {
   by_word_ = false;
-  if (candidate_ != me()) {
+  if (is_guest) {
+    times_ = 0;
+  } else if (candidate_ != me()) {
     if (!settled_) candidate_ = me();
     times_ = 0;
   } else if (++times_ >> patience_log2_ != 0 && can_order_threads()) {

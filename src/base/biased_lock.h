@@ -26,6 +26,8 @@ class BiasedLock {
       lock_slow();
   }
   bool try_lock() { return try_enter() || try_lock_slow(); }
+  /// No lock leans towards this thread from now on: it is there for when others do not come.
+  static void stay_guest();
   void unlock() {
     if (by_word_) [[unlikely]]
       return unlock_slow();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <atomic>
+#include <cerrno>
 
 namespace weft::host {
 namespace {
@@ -14,10 +15,15 @@ std::atomic<bool> marks_work{true};
 
 }  // namespace
 
-void mark_as_ours(int fd) {
+bool mark_as_ours(int fd) {
+  if (fd < 0 || fcntl(fd, F_SETSIG, kMark) == 0) return true;
+  if (errno == EBADF) {
+    const int flags = fcntl(fd, F_GETFL);
+    return flags < 0 || (flags & O_PATH) == 0;
+  }
   // Some sandboxes do not know the call: there weft trusts its numbers.
-  if (fd >= 0 && fcntl(fd, F_SETSIG, kMark) != 0)
-    marks_work.store(false, std::memory_order_relaxed);
+  marks_work.store(false, std::memory_order_relaxed);
+  return true;
 }
 
 bool is_ours(int fd) {

@@ -6,7 +6,8 @@
 
 namespace weft::host {
 
-void mark_as_ours(int fd);
+/// False: it is only the name of a file (O_PATH), which cannot be marked; a peer may have sent it.
+bool mark_as_ours(int fd);
 /// The descriptor is open, and is what was marked or at least can be.
 bool is_ours(int fd);
 

@@ -157,7 +157,10 @@ void forget_mapping_in_child(void* data, std::size_t size) {
 void mapping_is_gone(void* data) { Registry::instance().remove(data); }
 
 int close_in_child(int fd) {
-  mark_as_ours(fd);
+  if (!mark_as_ours(fd)) {
+    close(fd);
+    return -1;
+  }
   return Registry::instance().add_fd(fd);
 }
 

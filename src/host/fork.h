@@ -13,7 +13,7 @@ void forget_mapping_in_child(void* data, std::size_t size);
 void mapping_is_gone(void* data);
 /// Marks it as weft's (fd_mark.h). Returns the number to use from now on: another one when weft
 /// believes to have the given one already. The program must have closed that, and the handle that
-/// still names it is not to be confused.
+/// still names it is not to be confused. -1: it cannot be marked, and has been closed.
 int close_in_child(int fd);
 void fd_is_gone(int fd);
 /// Called in the child after the mappings and fds were dealt with, in order of registration. The

@@ -34,11 +34,10 @@ Copied why_not(const host::Outbound& link, memory::Place own, std::uint64_t n, I
 /// One stretch. The end of a message that is written is a piece of its own, since programs poll on
 /// it: the kernel copies pieces of ours in order, while a second piece of the other process's would
 /// cost another look for its pages.
-bool copy_stretch(const host::Outbound& link, Direction direction, memory::Place own,
+bool copy_stretch(const host::Outbound& link, Direction direction, std::byte* near,
                   std::uint64_t remote, std::uint64_t n, bool ends_message) {
   const bool whole = direction == Direction::kRead || !ends_message || n <= 8;
   const std::uint64_t body = whole ? 0 : ((remote + n - 1) & ~std::uint64_t{7}) - remote;
-  std::byte* near = memory::detail::pointer(own);
   const std::array<iovec, 2> here{iovec{near, body}, iovec{near + body, n - body}};
   const iovec there{reinterpret_cast<std::byte*>(remote), n};
   return link.copy(direction, std::span(here).subspan(body == 0 ? 1 : 0), {&there, 1}, n);
@@ -55,8 +54,8 @@ Copied copy_list(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound
         const auto own = check_part(qp, sge, at, part, intent, memory::Hold::kLocal);
         if (!own) {
           result = Copied::kOwnFault;
-        } else if (!copy_stretch(link, direction, *own, remote + before, part,
-                                 offset + before + part == wqe.length)) {
+        } else if (!copy_stretch(link, direction, memory::detail::pointer(*own), remote + before,
+                                 part, offset + before + part == wqe.length)) {
           result = why_not(link, *own, part, intent);
         }
         return result == Copied::kDone ? CompletionStatus::kSuccess
@@ -77,10 +76,16 @@ Copied copy_to_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Out
   if (!wqe.is_inline()) {
     return copy_list(qp, wqe, link, Direction::kWrite, offset, n, to.address);
   }
-  const memory::Place own{qp.space, reinterpret_cast<std::uint64_t>(wqe.inline_bytes() + offset)};
-  return copy_stretch(link, Direction::kWrite, own, to.address, n, offset + n == wqe.length)
+  std::byte* bytes = wqe.inline_bytes() + offset;
+  const memory::Place own{qp.space, reinterpret_cast<std::uint64_t>(bytes)};
+  return copy_stretch(link, Direction::kWrite, bytes, to.address, n, offset + n == wqe.length)
              ? Copied::kDone
              : why_not(link, own, n, Intent::kRead);
+}
+
+bool write_by_system_call(const host::Outbound& link, const std::byte* from, std::uint64_t to,
+                          std::uint64_t n) {
+  return copy_stretch(link, Direction::kWrite, const_cast<std::byte*>(from), to, n, true);
 }
 
 Copied copy_from_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound& link,

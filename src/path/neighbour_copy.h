@@ -24,6 +24,10 @@ enum class Copied : std::uint8_t {
 /// Message bytes [offset, offset + n) of the element to the peer's memory; the end comes last.
 Copied copy_to_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound& link,
                       std::uint64_t offset, std::uint64_t n, const TargetPlace& to);
+/// The same for a whole message at `from`, to memory that is not mapped here. False: some of it
+/// could not be touched, or the kernel does not let us.
+bool write_by_system_call(const host::Outbound& link, const std::byte* from, std::uint64_t to,
+                          std::uint64_t n);
 /// The other way.
 Copied copy_from_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound& link,
                         std::uint64_t offset, std::uint64_t n, const TargetPlace& from);

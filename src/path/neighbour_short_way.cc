@@ -1,6 +1,7 @@
 #include "path/neighbour_short_way.h"
 
 #include "memory/flight.h"
+#include "path/neighbour_copy.h"
 
 namespace weft::path {
 
@@ -18,17 +19,23 @@ bool NeighbourShortWay::write(const TargetPeer& peer, const SendRequest& request
   slot->put(host::FlightUse::kKey, target_.flight);
   Flight::order();
   host::flight_order(link_.fence);
-  const auto* own = reinterpret_cast<const std::byte*>(sge.address);
+  const auto* own =
+      inlined ? reinterpret_cast<const std::byte*>(sge.address) : source_.at(sge.address);
   const bool done = peer.holds() && (inlined || source_.holds()) && target_.holds() &&
                     !link_.dead.load(std::memory_order_relaxed) &&
-                    memory::guarded_copy(target_.mapped + (request.remote.address - target_.base),
-                                         inlined ? own : source_.at(sge.address),
-                                         sge.length) == memory::Fault::kNone;
+                    copy(own, request.remote.address - target_.base, sge.length);
   slot->clear();
   if (!inlined) Flight::clear(Hold::kLocal);
   if (!done) [[unlikely]]
     forget();
   return done;
+}
+
+bool NeighbourShortWay::copy(const std::byte* from, std::uint64_t offset, std::uint32_t n) const {
+  if (target_.mapped == nullptr) {
+    return write_by_system_call(link_, from, target_.target + offset, n);
+  }
+  return memory::guarded_copy(target_.mapped + offset, from, n) == memory::Fault::kNone;
 }
 
 bool NeighbourShortWay::read_registered(const Sge& sge, std::byte* to) {
@@ -48,7 +55,7 @@ void NeighbourShortWay::remember(queue::QueuePair& qp, const TargetPeer& peer,
   source_ = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd, memory::Intent::kRead);
   if (request.op == SendOp::kWrite) {
     target_ = grant_target(link_, peer, request.remote.key, Access::kRemoteWrite);
-    unmapped_ = target_.entry == nullptr ? request.remote.key : RemoteKey();
+    unknowable_ = target_.entry == nullptr ? request.remote.key : RemoteKey();
   }
 }
 

@@ -1,6 +1,6 @@
-// The shortest way of a small write into a peer's arena: with what an earlier check of each key
-// found, no lookup, no system call, no fence (docs/memory-model.md). Also reads the bytes of small
-// sends. Owned by a path; under the send_lock of its queue pair.
+// The shortest way of a small write into a peer's memory: with what an earlier check of each key
+// found, no lookup and no fence (docs/memory-model.md), and in an arena no system call. Also reads
+// the bytes of small sends. Owned by a path; under the send_lock of its queue pair.
 #pragma once
 
 #include <cstddef>
@@ -43,26 +43,27 @@ class NeighbourShortWay {
     return memory::guarded_copy(to, from, sge.length) == memory::Fault::kNone;
   }
 
-  /// Finds out about the keys of the request. Those that cannot be remembered, as their memory is
-  /// not mapped here, are asked about only now and then.
+  /// Finds out about the keys of the request. Those that cannot be remembered are asked about only
+  /// now and then.
   void remember(queue::QueuePair& qp, const TargetPeer& peer, const SendRequest& request);
   bool worth_asking(const SendRequest& request) {
-    return request.op != SendOp::kWrite || request.remote.key != unmapped_ || ++passed_over_ == 0;
+    return request.op != SendOp::kWrite || request.remote.key != unknowable_ || ++passed_over_ == 0;
   }
   void forget() {
     source_ = {};
     target_ = {};
-    unmapped_ = {};
+    unknowable_ = {};
   }
 
  private:
   bool read_registered(const Sge& sge, std::byte* to);
+  bool copy(const std::byte* from, std::uint64_t offset, std::uint32_t n) const;
 
   host::Outbound& link_;
   host::ProcessPage& page_;
   memory::Grant<LocalKey> source_;
   TargetGrant target_;
-  RemoteKey unmapped_;            ///< of memory that is reached by system calls
+  RemoteKey unknowable_;          ///< cannot be remembered
   std::uint8_t passed_over_ = 0;  ///< how often nobody asked again
 };
 

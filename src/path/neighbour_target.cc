@@ -80,7 +80,7 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
   }
   std::byte* mapped = mapped_at(link, copied);
   const std::uint64_t end = copied.base + copied.length;
-  if (mapped == nullptr || end < copied.base) return grant;
+  if (end < copied.base || (mapped == nullptr && !link.can_copy())) return grant;
   grant.key = key;
   grant.version = copied.version;
   grant.flight = host::flight_word(link.tables.tag(), false, number);
@@ -88,6 +88,7 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
   grant.base = copied.base;
   grant.end = end;
   grant.mapped = mapped;
+  grant.target = copied.target;
   return grant;
 }
 

@@ -39,7 +39,8 @@ struct TargetGrant {
   const host::PublicKey* entry = nullptr;
   std::uint64_t base = 1;  ///< above `end`: nothing is remembered
   std::uint64_t end = 0;
-  std::byte* mapped = nullptr;  ///< of `base`
+  std::byte* mapped = nullptr;  ///< where `base` is in this process, if it is in an arena
+  std::uint64_t target = 0;     ///< where `base` is in the peer's
 
   bool covers(RemoteKey wanted, std::uint64_t address, std::uint64_t n) const {
     return wanted == key && address >= base && address <= end && n <= end - address;
@@ -65,7 +66,8 @@ struct TargetPeer {
 /// Publishes the key in `slot`, checks it, and leaves it published if it is allowed.
 TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::FlightSlot& slot,
                          const TargetRequest& request);
-/// What may be remembered about a key: only for memory that is mapped, and not one-shot.
+/// What may be remembered about a key: not of one-shot memory, nor of such as only the peer itself
+/// can reach.
 TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey key, Access need);
 
 }  // namespace weft::path

@@ -292,6 +292,14 @@ bool Neighbours::collect(host::Outbound& link) {
   return did;
 }
 
+void Neighbours::balance() {
+  const std::lock_guard guard(presence_->receive_lock);
+  pay_debts();
+  for (const auto& link : presence_->outbound()) {
+    if (link->ring.moved()) collect(*link);
+  }
+}
+
 // ---- death ----------------------------------------------------------------------------------
 
 void Neighbours::serve() { presence_->serve(); }

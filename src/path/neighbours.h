@@ -38,6 +38,10 @@ class Neighbours final : public Source {
   /// soon that nobody found it to tell it.
   void settle(queue::QueuePair& qp);
 
+  /// Tells peers what was executed for them, and takes what they told: a queue pair is about to
+  /// end, and what has been received is not flushed. No lock held.
+  void balance();
+
   /// A datagram for another process. False: ask again soon, its process has not answered, or its
   /// ring is full.
   bool send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);

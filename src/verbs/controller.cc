@@ -231,10 +231,14 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
 }
 
 void Controller::pay_debts(queue::QueuePair& qp) {
-  const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
-  if (qp.can_receive() && qp.path != nullptr && qp.path->takes_frames()) {
-    static_cast<path::FramedPath&>(*qp.path).release(qp);
+  bool crosses = false;
+  {
+    const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+    if (!qp.can_receive() || qp.path == nullptr) return;
+    crosses = qp.path->crosses_processes();
+    if (qp.path->takes_frames()) static_cast<path::FramedPath&>(*qp.path).release(qp);
   }
+  if (crosses) neighbours_->balance();
 }
 
 void Controller::reset(queue::QueuePair& qp) {

@@ -166,7 +166,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   void reset(queue::QueuePair& qp);
   void join_neighbours();
   /// An acknowledgement that waits for company leaves alone: the peer must not wait for ever.
-  static void pay_debts(queue::QueuePair& qp);
+  void pay_debts(queue::QueuePair& qp);
   /// Of the addresses that are shared with other processes; all ports have the same.
   std::optional<unsigned> number_slot() const;
   /// Waits until nobody works on it, here or in another process. It is not ready any more.

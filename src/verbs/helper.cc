@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/assert.h"
+#include "base/biased_lock.h"
 #include "base/lock.h"
 #include "host/fd_mark.h"
 #include "host/fork.h"
@@ -213,6 +214,7 @@ bool Helper::missed_something(Nanoseconds* until) {
 
 void Helper::run() {
   pthread_setname_np(pthread_self(), "weft-helper");
+  base::BiasedLock::stay_guest();
   for (;;) {
     // Under no other lock, since it is never given back.
     if (host::ProcessPage* page = page_) page->adopt_liveness();

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "contestants.h"
 #include "laps.h"
+#include "pages.h"
 
 namespace weft::bench {
 namespace {
@@ -63,7 +63,7 @@ struct Target {
 };
 
 void measure_cross_memory(const Lane& lane, const char* name, CrossMemoryCall call,
-                          std::vector<std::byte>& memory, const Target& target) {
+                          const Pages& memory, const Target& target) {
   const iovec mine{memory.data(), memory.size()};
   const iovec theirs{target.memory, memory.size()};
   lane.sample(name, memory.size(), "GB/s", [&] {
@@ -133,8 +133,8 @@ void measure_ring_limit(const Lane& lane) {
 
 void measure_copy_limits(const Lane& lane) {
   for (const std::size_t bytes : kStreamBytes) {
-    std::vector<std::byte> memory(bytes, std::byte{1});
-    std::vector<std::byte> other(bytes, std::byte{2});
+    const Pages memory(bytes, std::byte{1});
+    const Pages other(bytes, std::byte{2});
     lane.sample("limit/memcpy", bytes, "GB/s", [&] {
       if (!lane.first()) return 0.0;
       return stream_gb_s(bytes, [&] {

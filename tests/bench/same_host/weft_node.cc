@@ -25,7 +25,7 @@ Memory::Memory(const Node& node, Place place, std::size_t bytes) {
     if (data_ == nullptr) give_up("arena:", "no room");
     std::fill_n(data_, bytes, std::byte{0});
   } else {
-    heap_.resize(bytes);
+    heap_ = Pages(bytes, std::byte{0});
     data_ = heap_.data();
   }
   region_ =

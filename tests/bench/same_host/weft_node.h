@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "lane.h"
+#include "pages.h"
 
 namespace weft::bench {
 
@@ -47,7 +47,7 @@ class Memory {
 
  private:
   std::optional<Arena> arena_;
-  std::vector<std::byte> heap_;
+  Pages heap_;
   std::byte* data_ = nullptr;
   std::optional<verbs::MemoryRegion> region_;
 };

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/thread_barrier.h"
+#include "unit/base/exclusion.h"
 
 namespace weft::base {
 namespace {
@@ -21,25 +23,7 @@ void lean(BiasedLock& lock) {
   }
 }
 
-TEST(BiasedLock, lets_one_thread_in_at_a_time) {
-  constexpr int kThreads = 4, kRounds = 50'000;
-  BiasedLock lock;
-  int inside = 0, most_inside = 0, rounds = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < kRounds; ++i) {
-        const std::lock_guard guard(lock);
-        most_inside = std::max(most_inside, ++inside);
-        ++rounds;
-        --inside;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(most_inside, 1);
-  EXPECT_EQ(rounds, kThreads * kRounds);
-}
+TEST(BiasedLock, lets_one_thread_in_at_a_time) { test::expect_one_thread_at_a_time<BiasedLock>(); }
 
 // The bias is taken away while its owner goes in and out as fast as it can: the moment that needs
 // the barrier.
@@ -100,6 +84,22 @@ TEST(BiasedLock, is_refused_to_others_while_the_owner_is_inside) {
   }).join();
   EXPECT_TRUE(lock.try_lock());
   lock.unlock();
+}
+
+TEST(BiasedLock, does_not_lean_towards_a_guest) {
+  BiasedLock lock;
+  std::thread([&] {
+    BiasedLock::stay_guest();
+    lean(lock);
+    EXPECT_FALSE(lock.try_enter());
+  }).join();
+  // The place of the owner is free.
+  std::thread([&] {
+    lean(lock);
+    const bool leans = lock.try_enter();
+    EXPECT_EQ(leans, can_order_threads());
+    if (leans) lock.leave();
+  }).join();
 }
 
 TEST(BiasedLock, outlives_its_owner) {

@@ -8,31 +8,15 @@
 #include <thread>
 #include <vector>
 
+#include "unit/base/exclusion.h"
+
 namespace weft::base {
 namespace {
 
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
 
-TEST(Lock, lets_one_thread_in_at_a_time) {
-  constexpr int kThreads = 4, kRounds = 50'000;
-  Lock lock;
-  int inside = 0, most_inside = 0, rounds = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < kRounds; ++i) {
-        const std::lock_guard guard(lock);
-        most_inside = std::max(most_inside, ++inside);
-        ++rounds;
-        --inside;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(most_inside, 1);
-  EXPECT_EQ(rounds, kThreads * kRounds);
-}
+TEST(Lock, lets_one_thread_in_at_a_time) { test::expect_one_thread_at_a_time<Lock>(); }
 
 TEST(Lock, is_not_taken_twice) {
   Lock lock;

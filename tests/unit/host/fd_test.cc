@@ -34,6 +34,15 @@ TEST(Fd, knows_its_file_again) {
   EXPECT_FALSE(is_ours(-1));
 }
 
+TEST(Fd, that_cannot_be_marked_is_closed_and_leaves_the_others_known) {
+  const int name = open("/", O_PATH | O_CLOEXEC);
+  EXPECT_FALSE(Fd(name));
+  EXPECT_FALSE(is_open(name));
+  const int programs = make();
+  EXPECT_FALSE(is_ours(programs));
+  close(programs);
+}
+
 TEST(Fd, does_not_close_what_the_program_opened_under_its_number) {
   int number = -1;
   {

@@ -252,5 +252,27 @@ TEST_P(PathDraining, a_drained_queue_pair_still_serves_its_peer) {
   EXPECT_TRUE(near.holds(6));
 }
 
+class PathEnds : public PathSuite {};
+INSTANTIATE_TEST_SUITE_P(Over, PathEnds,
+                         testing::Values(Way{Wire::kDirect, false}, Way{Wire::kNeighbour, false}),
+                         way_name);
+
+TEST_P(PathEnds, what_was_received_is_not_flushed) {
+  // Also when nobody asked for its completion, and the news of it had time: on a wire the
+  // acknowledgement has long been there.
+  auto [qa, qb] = connect();
+  Memory from(a, 8), to(b, 8);
+  for (std::uint64_t i = 0; i < 3; ++i) post_receive(qb, i, {to.sge()});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    post(qa, {.wr_id = i, .op = SendOp::kSend, .flags = SendFlags::kNone}, {from.sge()});
+  }
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(is_done(next(b.receives), i, CompletionOp::kReceive, 8));
+  }
+  must(qb.modify(QpState::kError));
+  must(qa.modify(QpState::kError));
+  EXPECT_TRUE(is_quiet(a.sends));
+}
+
 }  // namespace
 }  // namespace weft::test
