@@ -51,7 +51,7 @@ struct Statistics {
   std::uint64_t grows = 0, shrinks = 0, refusals = 0, postponements = 0, repeats = 0;
   std::uint64_t rendezvous = 0;
   std::uint64_t bells = 0;  ///< frames and signs that made the peer look
-  std::string error;  ///< empty while all is well
+  std::string error;        ///< empty while all is well
 };
 
 /// A received message. It is a view into the ring while that is possible: its slot is the sender's
