@@ -143,7 +143,13 @@ struct Batch {
     bytes = 0;
   }
 };
-thread_local Batch batch;
+/// A plain pointer: the language's own way to a thread's object asks each time whether it is made.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Batch* made_batch = nullptr;
+Batch& make_batch() {
+  thread_local Batch mine;
+  return *(made_batch = &mine);
+}
+Batch& this_batch() { return made_batch != nullptr ? *made_batch : make_batch(); }
 
 template <class Machine>
 class Framed final : public FramedPath {
@@ -191,6 +197,7 @@ class Framed final : public FramedPath {
   void run(QueuePair& qp) override {
     {
       const queue::SendGuard guard(qp.send_lock);
+      armed_for_ = kNever;
       machine_.on_timer(qp, qp.shared->scheduler->now());
     }
     transmit(qp, {});
@@ -253,6 +260,7 @@ class Framed final : public FramedPath {
  private:
   /// False: the budget ran out or the port is busy, and there may be more.
   bool transmit_all(QueuePair& qp, Budget& budget) {
+    Batch& batch = this_batch();
     for (;;) {
       build(qp, budget);
       if (batch.count == 0) return true;
@@ -265,6 +273,7 @@ class Framed final : public FramedPath {
   }
 
   void build(QueuePair& qp, Budget& budget) {
+    Batch& batch = this_batch();
     bool was_held = false;
     {
       const std::lock_guard guard(qp.recv_lock);
@@ -315,6 +324,7 @@ class Framed final : public FramedPath {
 
   /// With the send lock held.
   void build_requests(QueuePair& qp, Budget& budget) {
+    Batch& batch = this_batch();
     gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
     while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
@@ -325,6 +335,7 @@ class Framed final : public FramedPath {
   }
 
   void add(Budget& budget) {
+    Batch& batch = this_batch();
     const OutFrame& frame = batch.frames[batch.count];
     port::Outgoing& out = batch.outgoing[batch.count++];
     out.frame = &frame;
@@ -341,6 +352,7 @@ class Framed final : public FramedPath {
   }
 
   void account(QueuePair& qp, const port::SendOutcome& outcome) {
+    Batch& batch = this_batch();
     qp.count(obs::Counter::kFramesSent, outcome.taken);
     qp.count(obs::Counter::kBytesSent, batch.bytes);
     if (outcome.status == port::SendStatus::kFaulted) return on_fault(qp, outcome.taken);
@@ -351,6 +363,7 @@ class Framed final : public FramedPath {
 
   /// Requests are offered again; an answer counts as lost on the way, and is asked for again.
   void on_busy(QueuePair& qp, std::size_t index) {
+    Batch& batch = this_batch();
     const OutFrame* first = nullptr;
     std::uint32_t reads = 0;
     for (; index < batch.count; ++index) {
@@ -363,11 +376,13 @@ class Framed final : public FramedPath {
   }
 
   static bool is_answer(const OutFrame* frame) {
+    Batch& batch = this_batch();
     return static_cast<std::size_t>(frame - batch.frames.data()) < batch.answers;
   }
 
   /// The memory of a gather list, or of a region that the peer reads, has gone.
   void on_fault(QueuePair& qp, std::size_t index) {
+    Batch& batch = this_batch();
     qp.count(obs::Counter::kVanishedMemory);
     const OutFrame& frame = *batch.outgoing[index].frame;
     if (is_answer(&frame)) {
@@ -390,7 +405,10 @@ class Framed final : public FramedPath {
 
   void arm(QueuePair& qp) {
     const std::lock_guard guard(qp.send_lock);
-    qp.shared->scheduler->run_at(qp, machine_.deadline());
+    const Nanoseconds deadline = machine_.deadline();
+    if (deadline >= armed_for_) return;  // it fires earlier and then asks again
+    armed_for_ = deadline;
+    qp.shared->scheduler->run_at(qp, deadline);
   }
 
   port::Port& port_;
@@ -399,7 +417,9 @@ class Framed final : public FramedPath {
   bool told_drained_ = false;
   /// The frames that came last were taken by the program's own poll.
   std::atomic<bool> program_polls_{false};
-  bool gathering_ = false;  ///< requests wait for others; under the send lock
+  // Under the send lock:
+  bool gathering_ = false;  ///< requests wait for others
+  Nanoseconds armed_for_ = kNever;
   // Under the receive lock:
   bool held_ = false;         ///< an acknowledgement waits for company
   unsigned unheld_ = 0;       ///< so many are not held after the next one that is held in vain

@@ -18,8 +18,9 @@ namespace {
 
 /// 0 means the same, not beyond this link, but the kernel refuses it.
 constexpr std::uint8_t kLeastHopLimit = 1;
-/// What other processes hand over is looked for this seldom: hardly ever is there anything.
-constexpr unsigned kPollsPerLook = 8;
+/// What other processes hand over is looked for this seldom, since hardly ever is there anything:
+/// after so many polls in vain, each of which counts so much.
+constexpr unsigned kPollsPerLook = 256, kVainPoll = 8;
 
 Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
                                                  Sharing sharing, std::optional<unsigned> slot) {
@@ -173,7 +174,10 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
     }
     hand_up(receiver, &handed_up);
   }
-  if (share_ != nullptr && ++polls_ % kPollsPerLook == 0) handed_up += take_parcels(receiver, max);
+  if (share_ != nullptr && (polls_ += fills == 0 ? kVainPoll : 1) >= kPollsPerLook) {
+    polls_ = 0;
+    handed_up += take_parcels(receiver, max);
+  }
   left_over_.store(inbox_->has_frames(), std::memory_order_release);
   return handed_up;
 }
