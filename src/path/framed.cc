@@ -21,6 +21,8 @@ using queue::QueuePair;
 using transport::OutFrame;
 
 constexpr std::size_t kBatch = 64;
+/// A program that sent so many requests together is likely to do so again.
+constexpr std::size_t kBurst = 16;
 /// After acknowledgements were held back in vain, so many times at most they are not.
 constexpr unsigned kMostUnheld = 255;
 /// The peer is told of marked frames no more often than this, as DCQCN does.
@@ -60,7 +62,9 @@ struct Rc {
   bool drained(const QueuePair&) const { return transport::drained(requester); }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
   void on_answer_fault(QueuePair& qp, Psn psn) { transport::on_fault(responder, qp, psn); }
-  bool may_gather(QueuePair& qp) const { return transport::may_gather(requester, qp); }
+  bool may_gather(QueuePair& qp, bool in_bursts) const {
+    return transport::may_gather(requester, qp, in_bursts);
+  }
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
@@ -72,7 +76,7 @@ struct Rc {
 
 /// What the services without acknowledgements have in common.
 struct Unacknowledged {
-  bool may_gather(QueuePair&) const { return false; }
+  bool may_gather(QueuePair&, bool) const { return false; }
   bool has_requests(QueuePair&) const { return true; }
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
@@ -173,6 +177,7 @@ class Framed final : public FramedPath {
   }
 
   void on_congestion(QueuePair& qp, Nanoseconds now) override {
+    qp.count(obs::Counter::kCongestionNotices);
     const std::lock_guard guard(qp.send_lock);
     machine_.on_congestion(now);
   }
@@ -184,7 +189,8 @@ class Framed final : public FramedPath {
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
     // A program that polls will do so again soon; meanwhile it may post more, and all of it goes
     // out in one call. Something is under way, so nothing waits for longer than its answer takes.
-    if (program_polls_.load(std::memory_order_relaxed) && machine_.may_gather(qp)) {
+    if (program_polls_.load(std::memory_order_relaxed) &&
+        machine_.may_gather(qp, last_burst_ >= kBurst)) {
       const bool first = !std::exchange(gathering_, true);
       guard.unlock();
       if (first) qp.shared->scheduler->run_soon(qp);
@@ -280,6 +286,7 @@ class Framed final : public FramedPath {
       was_held = std::exchange(held_, false);
       if (std::exchange(owes_notice_, false)) {
         build_notice(qp, batch.frames[batch.count]);
+        qp.count(obs::Counter::kCongestionNoticesSent);
         add(budget);
       }
       std::uint32_t source = 0;
@@ -331,6 +338,7 @@ class Framed final : public FramedPath {
            transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
       add(budget);
     }
+    if (batch.count > batch.answers) last_burst_ = batch.count - batch.answers;
     tell_if_drained(qp);
   }
 
@@ -418,7 +426,8 @@ class Framed final : public FramedPath {
   /// The frames that came last were taken by the program's own poll.
   std::atomic<bool> program_polls_{false};
   // Under the send lock:
-  bool gathering_ = false;  ///< requests wait for others
+  bool gathering_ = false;      ///< requests wait for others
+  std::size_t last_burst_ = 0;  ///< so many left together
   Nanoseconds armed_for_ = kNever;
   // Under the receive lock:
   bool held_ = false;         ///< an acknowledgement waits for company

@@ -27,8 +27,8 @@ class AckRequests {
     asked_ = first;
   }
 
-  /// A frame that need not ask is about to leave, perhaps the last one of a message; true: it should
-  /// all the same.
+  /// A frame that need not ask is about to leave, perhaps the last one of a message; true: it
+  /// should all the same.
   bool should_ask(std::uint32_t every_frames, bool ends_message, Nanoseconds now) {
     if (ends_message && asking_ > 0) {
       --asking_;

@@ -92,9 +92,9 @@ void stop(RcRequester& rq, queue::QueuePair& qp);
 /// Everything that went out is acknowledged and nothing is half sent.
 bool drained(const RcRequester& rq);
 
-/// Something is under way whose acknowledgement was asked for, and what waits behind it is short: it may
-/// wait for more, to leave together.
-bool may_gather(const RcRequester& rq, queue::QueuePair& qp);
+/// What is to be sent is short, and something is under way whose acknowledgement was asked for, or
+/// the program sends in bursts: it may wait for more, to leave together.
+bool may_gather(const RcRequester& rq, queue::QueuePair& qp, bool in_bursts);
 
 /// When on_timer or next_request next needs to be called although nothing arrives.
 Nanoseconds next_deadline(const RcRequester& rq);

@@ -326,8 +326,7 @@ bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseco
 bool must_ask(const RcRequester& rq, const QueuePair& qp, const SendWqe& wqe, Psn psn) {
   const bool repeated = rq.went_back || psn.before(rq.sent);
   const bool queue_fills = 2 * (qp.sq.tail() - qp.sq.head()) >= qp.sq.capacity();
-  return qp.signal_all || has(wqe.flags, SendFlags::kSignaled) ||
-         wqe.length > AckRequests::kShortBytes || repeated || queue_fills ||
+  return wqe.signaled() || wqe.length > AckRequests::kShortBytes || repeated || queue_fills ||
          !rq.window.knows_round_trip() ||
          qp.state.load(std::memory_order_relaxed) != QpState::kReadyToSend;
 }
@@ -499,11 +498,9 @@ void on_busy(RcRequester& rq, QueuePair& qp, std::uint32_t element, Psn psn, std
   rq.busy_until = now + kBusyPause_ns;
 }
 
-bool may_gather(const RcRequester& rq, QueuePair& qp) {
-  if (!rq.ack_requests.is_awaited(rq.unacked) || rq.offset != 0 ||
-      rq.phase != RcRequester::Phase::kReady) {
-    return false;
-  }
+bool may_gather(const RcRequester& rq, QueuePair& qp, bool in_bursts) {
+  if (!in_bursts && !rq.ack_requests.is_awaited(rq.unacked)) return false;
+  if (rq.offset != 0 || rq.phase != RcRequester::Phase::kReady) return false;
   const std::uint32_t waiting = qp.sq.tail() - rq.cursor;
   return waiting > 0 && waiting < kMostGathered &&
          qp.sq.at(qp.sq.tail() - 1).length <= kGatheredBytes;

@@ -275,7 +275,7 @@ void Controller::drain(queue::QueuePair& qp) {
 
 void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
-  if (qp.service == Service::kUnreliableDatagram) leave_groups(qp.qpn);
+  if (qp.service == Service::kUnreliableDatagram) remove_members(qp.qpn, nullptr);
   reset(qp);
   live_.fetch_sub(1, std::memory_order_relaxed);
   queue_pairs_.release(numbers_.slot_of(qp.qpn));

@@ -172,7 +172,9 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);
-  void leave_groups(Qpn qpn);
+  Result<void> add_member(queue::QueuePair& qp, const Gid& group, port::Port* wire, bool* added);
+  /// Of this group, or of all; tells how many there were.
+  std::size_t remove_members(Qpn qpn, const Gid* group);
 
   struct Life;
 
@@ -195,7 +197,12 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
 
   base::Lock group_lock_;
-  std::vector<std::pair<Gid, Qpn>> group_members_;
+  struct Membership {
+    Gid group;
+    Qpn qpn;
+    port::Port* wire;  ///< by which the group is heard; null: only this host's processes are
+  };
+  std::vector<Membership> group_members_;
 
   base::Lock event_lock_;
   std::deque<AsyncEvent> events_;

@@ -65,7 +65,7 @@ class RawSocket {
 }  // namespace
 
 void measure_raw_latency(const Lane& lane) {
-  enter_place(lane.side());
+  enter_place(lane);
   const RawSocket socket(lane.side());
   std::array<std::byte, 2048> bytes{};
   lane.meet();
@@ -81,12 +81,12 @@ void measure_raw_latency(const Lane& lane) {
 }
 
 void measure_raw_stream(const Lane& lane) {
-  enter_place(lane.side());
+  enter_place(lane);
   const RawSocket socket(lane.side());
   std::atomic<std::uint64_t>& arrived = lane.shared().credit.value;
   std::vector<std::byte> bytes(1 << 16);
   // Segments as large as the frames that weft sends over this way.
-  const std::size_t segment = places().first.network_namespace.empty() ? 4112 : 1040;
+  const std::size_t segment = places().apart() ? 1040 : 4112;
   const std::size_t message = std::min<std::size_t>(65000 / segment, 64) * segment;
   socket.set(IPPROTO_UDP, UDP_GRO, 1);
   if (lane.first()) socket.set(IPPROTO_UDP, UDP_SEGMENT, static_cast<int>(segment));
