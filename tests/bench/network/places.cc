@@ -17,9 +17,9 @@ void ip(const std::string& arguments) {
   if (std::system(("ip " + arguments).c_str()) != 0) give_up("ip", arguments.c_str());
 }
 
-/// A namespace for the second process, the cable between the two, and an address for each.
+/// A namespace for each process, the cable between the two, and an address for each.
 void plug_in(const Lane& lane) {
-  if (!lane.first() && unshare(CLONE_NEWNET) != 0) give_up("unshare:", std::strerror(errno));
+  if (unshare(CLONE_NEWNET) != 0) give_up("unshare:", std::strerror(errno));
   const pid_t other = lane.swap(getpid());
   const std::string cable = kCable;
   if (lane.first()) {
