@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <weft/verbs.h>
@@ -87,7 +86,7 @@ TEST(UdpRefusals, of_a_port_that_another_user_has_do_so_too) {
 TEST(UdpRefusals, by_a_policy_name_the_port_that_must_be_allowed) {
   const std::string address = loopback(3);
   EXPECT_EQ(elsewhere([&] {
-              weft::test::refuse_calls({__NR_socket}, EACCES);
+              weft::test::refuse_sockets(AF_INET, EACCES);
               return refusal(address, weft::Errc::kNotPermitted, {address.c_str(), "4791"});
             }),
             0);
