@@ -192,6 +192,7 @@ class Framed final : public FramedPath {
     if (program_polls_.load(std::memory_order_relaxed) &&
         machine_.may_gather(qp, last_burst_ >= kBurst)) {
       const bool first = !std::exchange(gathering_, true);
+      tell_if_drained(qp);  // it is resumed, and may be drained again before anything leaves
       guard.unlock();
       if (first) qp.shared->scheduler->run_soon(qp);
       return;
@@ -334,11 +335,13 @@ class Framed final : public FramedPath {
     Batch& batch = this_batch();
     gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
+    std::size_t messages = 0;
     while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
            transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
+      messages += batch.frames[batch.count].headers.info().is_last_or_only() ? 1 : 0;
       add(budget);
     }
-    if (batch.count > batch.answers) last_burst_ = batch.count - batch.answers;
+    if (messages > 0) last_burst_ = messages;
     tell_if_drained(qp);
   }
 
@@ -427,7 +430,7 @@ class Framed final : public FramedPath {
   std::atomic<bool> program_polls_{false};
   // Under the send lock:
   bool gathering_ = false;      ///< requests wait for others
-  std::size_t last_burst_ = 0;  ///< so many left together
+  std::size_t last_burst_ = 0;  ///< so many messages left together
   Nanoseconds armed_for_ = kNever;
   // Under the receive lock:
   bool held_ = false;         ///< an acknowledgement waits for company

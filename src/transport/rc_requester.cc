@@ -502,8 +502,9 @@ bool may_gather(const RcRequester& rq, QueuePair& qp, bool in_bursts) {
   if (!in_bursts && !rq.ack_requests.is_awaited(rq.unacked)) return false;
   if (rq.offset != 0 || rq.phase != RcRequester::Phase::kReady) return false;
   const std::uint32_t waiting = qp.sq.tail() - rq.cursor;
-  return waiting > 0 && waiting < kMostGathered &&
-         qp.sq.at(qp.sq.tail() - 1).length <= kGatheredBytes;
+  if (waiting == 0 || waiting >= kMostGathered) return false;
+  const SendWqe& last = qp.sq.at(qp.sq.tail() - 1);
+  return last.length <= kGatheredBytes && !is_local(last.op);
 }
 
 void on_fault(RcRequester& rq, QueuePair& qp, std::uint32_t element) {

@@ -125,6 +125,8 @@ TEST_F(AckRequestsOf, only_an_answer_that_was_asked_for_makes_others_wait) {
   asks();
   post_silent();
   EXPECT_TRUE(transport::may_gather(end.requester, end.qp, false));
+  post(3, SendOp::kDelay, 0, {.delay_ns = 1'000});
+  EXPECT_FALSE(transport::may_gather(end.requester, end.qp, false)) << "its time begins now";
 }
 
 }  // namespace
