@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
          if (lane.first()) std::printf("canary\t%.1f\n", ns);
        }},
       {"raw_latency", b::measure_raw_latency},
+      {"raw_frame_latency", b::measure_raw_frame_latency},
       {"raw_stream", b::measure_raw_stream},
       {"weft_latency", b::measure_framed_latency},
       {"weft_stream", b::measure_framed_stream},

@@ -13,7 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "same_ho
 import commands  # noqa: E402  pylint: disable=wrong-import-position
 import contestants  # noqa: E402  pylint: disable=wrong-import-position
 
-PARTS = ("raw_latency", "weft_latency", "raw_stream", "weft_stream", "weft_sends", "weft_rate")
+PARTS = ("raw_latency", "raw_frame_latency", "weft_latency", "raw_stream", "weft_stream",
+         "weft_sends", "weft_rate")
 LOOPBACK = []
 VETH = ["--veth"]
 

@@ -34,6 +34,8 @@ inline Side other(Side side) { return side == Side::kFirst ? Side::kSecond : Sid
 
 /// Plain sockets: what the kernel can do at best.
 void measure_raw_latency(const Lane& lane);
+/// The same with the sockets and calls that frames need.
+void measure_raw_frame_latency(const Lane& lane);
 void measure_raw_stream(const Lane& lane);
 
 /// weft, always as frames.
