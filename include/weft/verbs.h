@@ -305,8 +305,8 @@ class QueuePair {
   Result<void> post_receive(const ReceiveRequest& request);
   Result<void> post_receive(std::span<const ReceiveRequest> requests, std::size_t* posted);
 
-  /// Datagrams for the group come here too; the queue pair leaves it when it is destroyed. On one
-  /// host: kNotSupported for a device that speaks with frames.
+  /// Datagrams for the group come here too; the queue pair leaves it when it is destroyed. At a
+  /// port on the network the group has the family of the port's address.
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
 

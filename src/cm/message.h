@@ -41,6 +41,7 @@ enum class RejectReason : std::uint16_t {
   kInvalidServiceId = 8,
   kInvalidTransport = 9,
   kStaleConnection = 10,
+  kInvalidPathMtu = 26,
   kDuplicateLocalCommId = 30,
   kConsumer = 28,
   kVendorOption = 35,

@@ -26,6 +26,7 @@ struct Flow {
   std::uint32_t flow_label = 0;
 
   bool is_ipv4() const { return destination.is_ipv4(); }
+  bool is_markable() const { return (traffic_class & kMarkBits) != 0; }
   bool is_marked() const { return (traffic_class & kMarkBits) == kMarked; }
 };
 

@@ -29,6 +29,8 @@ enum class Counter : std::uint8_t {
   kStaleAcknowledgements,
   kRnrNaksSent,
   kNaksSent,
+  kCongestionNoticesSent,
+  kCongestionNotices,
   kRetransmissions,
   kTimeouts,
   kRefusedAccesses,

@@ -60,6 +60,7 @@ class Engine::PortReceiver final : public port::Receiver {
     const std::uint64_t polls = engine_.polls();
     program_polls_ = std::exchange(polls_seen_, polls) != polls;
     const std::size_t n = port_.receive(*this, kFramesPerPoll);
+    if (frames_ > 0) settle();
     if (held_count_ > 0 && (!program_polls_ || now_ >= held_at_ + kHold_ns)) release_held();
     transmit_touched();
     if (const Nanoseconds due = port_.next_deadline(); due != kNever) {
@@ -78,18 +79,45 @@ class Engine::PortReceiver final : public port::Receiver {
     obs::Counters& counters = engine_.counters_;
     const auto packet = wire::parse_packet(incoming.packet);
     if (!packet) return on_malformed();
-    counters.add(obs::Counter::kFramesReceived);
-    counters.add(obs::Counter::kBytesReceived, packet->payload.size());
+    ++frames_;
+    bytes_ += packet->payload.size();
     if (packet->bth.dest_qp == kManagementQpn) [[unlikely]] {
+      current_ = nullptr;  // whoever takes it may publish others
       if (engine_.table_.on_management(*packet, incoming.flow)) return;
     }
-    queue::QueuePair* qp = engine_.table_.find(packet->bth.dest_qp);
-    if (qp == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
-    dispatch(*qp, *packet, incoming);
-    memory::Flight::clear(memory::Hold::kPeer);
+    if (incoming.flow.destination.is_multicast()) [[unlikely]] {
+      return to_members(*packet, incoming);
+    }
+    // Frames come in runs for one queue pair: it stays published until another one's come.
+    if (current_ == nullptr || packet->bth.dest_qp != current_number_) {
+      current_ = engine_.table_.find(packet->bth.dest_qp);
+      current_number_ = packet->bth.dest_qp;
+    }
+    if (current_ == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
+    dispatch(*current_, *packet, incoming);
   }
 
  private:
+  /// After a round: what was counted becomes known, and no queue pair is kept from going away.
+  void settle() {
+    current_ = nullptr;
+    memory::Flight::clear(memory::Hold::kPeer);
+    engine_.counters_.add(obs::Counter::kFramesReceived, std::exchange(frames_, 0));
+    engine_.counters_.add(obs::Counter::kBytesReceived, std::exchange(bytes_, 0));
+  }
+
+  void to_members(const wire::Packet& packet, const port::Incoming& incoming) {
+    obs::Counters& counters = engine_.counters_;
+    if (packet.bth.dest_qp != kMulticastQpn) return counters.add(obs::Counter::kUnknownQueuePairs);
+    current_ = nullptr;  // the word that published it is about to be used
+    for (const Qpn member : engine_.table_.members(incoming.flow.destination)) {
+      queue::QueuePair* qp = engine_.table_.find(member);
+      if (qp == nullptr) continue;
+      if (qp->local_gid == port_.address()) dispatch(*qp, packet, incoming);
+      memory::Flight::clear(memory::Hold::kPeer);
+    }
+  }
+
   void dispatch(queue::QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming) {
     const bool notice = packet.info().service == wire::Service::kCongestion &&
                         qp.service != Service::kUnreliableDatagram;
@@ -99,7 +127,8 @@ class Engine::PortReceiver final : public port::Receiver {
     if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
     FramedPath* path = framed_path(qp);
     if (path == nullptr) return qp.count(obs::Counter::kWrongState);
-    if (incoming.flow.destination != qp.local_gid ||
+    const bool to_group = incoming.flow.destination.is_multicast();
+    if ((!to_group && incoming.flow.destination != qp.local_gid) ||
         (qp.service != Service::kUnreliableDatagram &&
          incoming.flow.source != qp.attributes.remote_gid)) {
       return qp.count(obs::Counter::kWrongSource);
@@ -146,6 +175,9 @@ class Engine::PortReceiver final : public port::Receiver {
   port::Port& port_;
   base::Lock lock_;
   Nanoseconds now_ = 0;
+  queue::QueuePair* current_ = nullptr;  ///< published under Hold::kPeer
+  Qpn current_number_;
+  std::uint64_t frames_ = 0, bytes_ = 0;  ///< not counted yet
   std::uint64_t polls_seen_ = 0;
   bool program_polls_ = false;  ///< the poll that is under way is the program's
   std::size_t touched_count_ = 0;

@@ -21,6 +21,8 @@ using queue::QueuePair;
 using transport::OutFrame;
 
 constexpr std::size_t kBatch = 64;
+/// A program that sent so many requests together is likely to do so again.
+constexpr std::size_t kBurst = 16;
 /// After acknowledgements were held back in vain, so many times at most they are not.
 constexpr unsigned kMostUnheld = 255;
 /// The peer is told of marked frames no more often than this, as DCQCN does.
@@ -60,7 +62,9 @@ struct Rc {
   bool drained(const QueuePair&) const { return transport::drained(requester); }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
   void on_answer_fault(QueuePair& qp, Psn psn) { transport::on_fault(responder, qp, psn); }
-  bool may_gather(QueuePair& qp) const { return transport::may_gather(requester, qp); }
+  bool may_gather(QueuePair& qp, bool in_bursts) const {
+    return transport::may_gather(requester, qp, in_bursts);
+  }
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
@@ -72,7 +76,7 @@ struct Rc {
 
 /// What the services without acknowledgements have in common.
 struct Unacknowledged {
-  bool may_gather(QueuePair&) const { return false; }
+  bool may_gather(QueuePair&, bool) const { return false; }
   bool has_requests(QueuePair&) const { return true; }
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
@@ -143,7 +147,13 @@ struct Batch {
     bytes = 0;
   }
 };
-thread_local Batch batch;
+/// A plain pointer: the language's own way to a thread's object asks each time whether it is made.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Batch* made_batch = nullptr;
+Batch& make_batch() {
+  thread_local Batch mine;
+  return *(made_batch = &mine);
+}
+Batch& this_batch() { return made_batch != nullptr ? *made_batch : make_batch(); }
 
 template <class Machine>
 class Framed final : public FramedPath {
@@ -167,6 +177,7 @@ class Framed final : public FramedPath {
   }
 
   void on_congestion(QueuePair& qp, Nanoseconds now) override {
+    qp.count(obs::Counter::kCongestionNotices);
     const std::lock_guard guard(qp.send_lock);
     machine_.on_congestion(now);
   }
@@ -178,8 +189,10 @@ class Framed final : public FramedPath {
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
     // A program that polls will do so again soon; meanwhile it may post more, and all of it goes
     // out in one call. Something is under way, so nothing waits for longer than its answer takes.
-    if (program_polls_.load(std::memory_order_relaxed) && machine_.may_gather(qp)) {
+    if (program_polls_.load(std::memory_order_relaxed) &&
+        machine_.may_gather(qp, last_burst_ >= kBurst)) {
       const bool first = !std::exchange(gathering_, true);
+      tell_if_drained(qp);  // it is resumed, and may be drained again before anything leaves
       guard.unlock();
       if (first) qp.shared->scheduler->run_soon(qp);
       return;
@@ -191,6 +204,7 @@ class Framed final : public FramedPath {
   void run(QueuePair& qp) override {
     {
       const queue::SendGuard guard(qp.send_lock);
+      armed_for_ = kNever;
       machine_.on_timer(qp, qp.shared->scheduler->now());
     }
     transmit(qp, {});
@@ -253,6 +267,7 @@ class Framed final : public FramedPath {
  private:
   /// False: the budget ran out or the port is busy, and there may be more.
   bool transmit_all(QueuePair& qp, Budget& budget) {
+    Batch& batch = this_batch();
     for (;;) {
       build(qp, budget);
       if (batch.count == 0) return true;
@@ -265,12 +280,14 @@ class Framed final : public FramedPath {
   }
 
   void build(QueuePair& qp, Budget& budget) {
+    Batch& batch = this_batch();
     bool was_held = false;
     {
       const std::lock_guard guard(qp.recv_lock);
       was_held = std::exchange(held_, false);
       if (std::exchange(owes_notice_, false)) {
         build_notice(qp, batch.frames[batch.count]);
+        qp.count(obs::Counter::kCongestionNoticesSent);
         add(budget);
       }
       std::uint32_t source = 0;
@@ -315,16 +332,21 @@ class Framed final : public FramedPath {
 
   /// With the send lock held.
   void build_requests(QueuePair& qp, Budget& budget) {
+    Batch& batch = this_batch();
     gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
+    std::size_t messages = 0;
     while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
            transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
+      messages += batch.frames[batch.count].headers.info().is_last_or_only() ? 1 : 0;
       add(budget);
     }
+    if (messages > 0) last_burst_ = messages;
     tell_if_drained(qp);
   }
 
   void add(Budget& budget) {
+    Batch& batch = this_batch();
     const OutFrame& frame = batch.frames[batch.count];
     port::Outgoing& out = batch.outgoing[batch.count++];
     out.frame = &frame;
@@ -341,6 +363,7 @@ class Framed final : public FramedPath {
   }
 
   void account(QueuePair& qp, const port::SendOutcome& outcome) {
+    Batch& batch = this_batch();
     qp.count(obs::Counter::kFramesSent, outcome.taken);
     qp.count(obs::Counter::kBytesSent, batch.bytes);
     if (outcome.status == port::SendStatus::kFaulted) return on_fault(qp, outcome.taken);
@@ -351,6 +374,7 @@ class Framed final : public FramedPath {
 
   /// Requests are offered again; an answer counts as lost on the way, and is asked for again.
   void on_busy(QueuePair& qp, std::size_t index) {
+    Batch& batch = this_batch();
     const OutFrame* first = nullptr;
     std::uint32_t reads = 0;
     for (; index < batch.count; ++index) {
@@ -363,11 +387,13 @@ class Framed final : public FramedPath {
   }
 
   static bool is_answer(const OutFrame* frame) {
+    Batch& batch = this_batch();
     return static_cast<std::size_t>(frame - batch.frames.data()) < batch.answers;
   }
 
   /// The memory of a gather list, or of a region that the peer reads, has gone.
   void on_fault(QueuePair& qp, std::size_t index) {
+    Batch& batch = this_batch();
     qp.count(obs::Counter::kVanishedMemory);
     const OutFrame& frame = *batch.outgoing[index].frame;
     if (is_answer(&frame)) {
@@ -390,7 +416,10 @@ class Framed final : public FramedPath {
 
   void arm(QueuePair& qp) {
     const std::lock_guard guard(qp.send_lock);
-    qp.shared->scheduler->run_at(qp, machine_.deadline());
+    const Nanoseconds deadline = machine_.deadline();
+    if (deadline >= armed_for_) return;  // it fires earlier and then asks again
+    armed_for_ = deadline;
+    qp.shared->scheduler->run_at(qp, deadline);
   }
 
   port::Port& port_;
@@ -399,7 +428,10 @@ class Framed final : public FramedPath {
   bool told_drained_ = false;
   /// The frames that came last were taken by the program's own poll.
   std::atomic<bool> program_polls_{false};
-  bool gathering_ = false;  ///< requests wait for others; under the send lock
+  // Under the send lock:
+  bool gathering_ = false;      ///< requests wait for others
+  std::size_t last_burst_ = 0;  ///< so many messages left together
+  Nanoseconds armed_for_ = kNever;
   // Under the receive lock:
   bool held_ = false;         ///< an acknowledgement waits for company
   unsigned unheld_ = 0;       ///< so many are not held after the next one that is held in vain

@@ -69,6 +69,11 @@ bool attach_selection(const Socket& socket) {
          0;
 }
 
+void detach_selection(const Socket& socket) {
+  const int unused = 0;
+  setsockopt(socket.fd(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof unused);
+}
+
 /// Which one of the sockets this is: the first place to which a datagram can be sent that arrives
 /// here, since a new one stands behind all others.
 std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
@@ -174,9 +179,10 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
   if (!turn) return tl::unexpected(turn.error());
   auto socket = open_receive_socket(address, interface, Sharing::kShared);
   if (!socket) return tl::unexpected(socket.error());
+  // For all that have it. Who is alone has no need of it, and frames arrive sooner without.
+  attach_selection(*socket);
   const auto place = find_place(*socket, address, interface);
-  // The first one tells the kernel how to choose, for all that will come.
-  if (place.value_or(0) == 0) attach_selection(*socket);
+  if (place == 0u) detach_selection(*socket);
   const unsigned first = wanted.value_or(place.value_or(0));
   for (unsigned i = 0; i < (wanted ? 1 : kNumberSlots); ++i) {
     const unsigned slot = (first + i) % kNumberSlots;

@@ -20,6 +20,7 @@ struct Fate {
   bool duplicated;
   bool corrupted;
   bool reordered;
+  bool marked;
   Nanoseconds delay_ns;                           ///< of every frame
   Nanoseconds hold_up_ns;                         ///< more of it when reordered; 1 to the most
   Nanoseconds copy_hold_up_ns;                    ///< of the second copy; 0 to the most
@@ -29,7 +30,7 @@ struct Fate {
 
 class Fates {
  public:
-  Fates(const FaultSpec& spec, std::uint64_t seed) : spec_(spec), random_(seed) {}
+  Fates(const FaultSpec& spec, std::uint64_t seed) : spec_(spec), random_(seed), marks_(~seed) {}
 
   /// The next frame's. Always draws the same number of times.
   Fate next() {
@@ -38,6 +39,7 @@ class Fates {
     fate.duplicated = random_.chance_ppm(spec_.duplicate_ppm);
     fate.corrupted = random_.chance_ppm(spec_.corrupt_ppm);
     fate.reordered = random_.chance_ppm(spec_.reorder_ppm);
+    fate.marked = marks_.chance_ppm(spec_.mark_ppm);
     const Nanoseconds range = spec_.most_delay_ns - spec_.least_delay_ns;
     fate.delay_ns = spec_.least_delay_ns + random_.below(range + 1);
     fate.hold_up_ns = 1 + random_.below(kMostHoldUp_ns);
@@ -50,6 +52,7 @@ class Fates {
  private:
   const FaultSpec spec_;
   base::SeededRandom random_;
+  base::SeededRandom marks_;  ///< apart, so that the other faults of a seed stay what they were
 };
 
 }  // namespace weft::port

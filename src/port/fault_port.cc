@@ -35,9 +35,14 @@ class FaultPort::Arrivals final : public Receiver {
   Arrivals(FaultPort& port, Receiver& above, Nanoseconds now)
       : port_(port), counts_(port.counts_), above_(above), now_(now) {}
 
-  void on_frame(const Incoming& frame) override {
+  void on_frame(const Incoming& arrived) override {
     const Fate fate = port_.fates_.next();
     ++counts_.frames;
+    Incoming frame = arrived;
+    if (fate.marked && frame.flow.is_markable()) {
+      ++counts_.marked;
+      frame.flow.traffic_class |= network::kMarked;
+    }
     if (fate.lost) {
       ++counts_.lost;
     } else if (fate.corrupted) {
@@ -117,9 +122,9 @@ FaultPort::FaultPort(std::unique_ptr<Port> inner, const FaultSpec& spec, std::ui
 FaultPort::~FaultPort() {
   obs::log().info(
       "address {}: of {} frames that arrived {} were lost, {} came twice, {} were corrupted, {} "
-      "were held up, {} found no room",
+      "were held up, {} were marked, {} found no room",
       network::to_string(address()), counts_.frames, counts_.lost, counts_.duplicated,
-      counts_.corrupted, counts_.reordered, counts_.overflowed);
+      counts_.corrupted, counts_.reordered, counts_.marked, counts_.overflowed);
 }
 
 std::size_t FaultPort::receive(Receiver& receiver, std::size_t max) {

@@ -32,7 +32,8 @@ struct FaultCounts {
   std::uint64_t lost = 0;
   std::uint64_t duplicated = 0;
   std::uint64_t corrupted = 0;
-  std::uint64_t reordered = 0;   ///< held up, whether or not something came by
+  std::uint64_t reordered = 0;  ///< held up, whether or not something came by
+  std::uint64_t marked = 0;
   std::uint64_t overflowed = 0;  ///< lost because too many were waiting
 };
 

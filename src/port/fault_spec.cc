@@ -80,6 +80,8 @@ constexpr Item kItems[] = {
      [](std::string_view v, FaultSpec& s) { return read_chance(v, s.reorder_ppm); }},
     {"corrupt", kChanceForm,
      [](std::string_view v, FaultSpec& s) { return read_chance(v, s.corrupt_ppm); }},
+    {"mark", kChanceForm,
+     [](std::string_view v, FaultSpec& s) { return read_chance(v, s.mark_ppm); }},
     {"delay", "a time of at most 60s, or least..most, as 50us, 1ms..2ms or 500ns", read_delay},
     {"rate", "bits in a second, as 1Gbit, 100Mbit or 64kbit", read_rate},
 };

@@ -24,6 +24,7 @@ struct FaultSpec {
   std::uint32_t duplicate_ppm = 0;
   std::uint32_t reorder_ppm = 0;
   std::uint32_t corrupt_ppm = 0;
+  std::uint32_t mark_ppm = 0;  ///< of those that may be marked: as a full router does (ECN)
   Nanoseconds least_delay_ns = 0;
   Nanoseconds most_delay_ns = 0;
   std::uint64_t rate_bits = 0;  ///< in a second; 0: no limit

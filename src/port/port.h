@@ -13,6 +13,7 @@
 
 #include "network/flow.h"
 #include "transport/frame.h"
+#include "weft/result.h"
 #include "weft/types.h"
 
 namespace weft::port {
@@ -39,7 +40,7 @@ struct SendOutcome {
 
 /// A frame that arrived, its ICRC confirmed. The bytes live until on_frame() returns.
 struct Incoming {
-  network::Flow flow;                 ///< destination is one of our addresses
+  network::Flow flow;                 ///< destination is our address, or a group that was joined
   std::span<const std::byte> packet;  ///< BTH to pad
 };
 
@@ -68,6 +69,11 @@ class Port {
   virtual Nanoseconds next_deadline() const { return kNever; }
   /// The slot whose numbers reach this port; nothing: all do.
   virtual std::optional<unsigned> number_slot() const { return std::nullopt; }
+  /// From now on receive() hands up what is sent to a multicast group; leave() as often as join().
+  virtual Result<void> join(const Gid& /*group*/) {
+    return fail(Errc::kNotSupported, "group: this port has no multicast");
+  }
+  virtual void leave(const Gid& /*group*/) {}
   /// The flow as the frame's headers will tell it: a port may have its own source ports.
   virtual network::Flow flow_on_wire(const network::Flow& flow) { return flow; }
 };

@@ -22,6 +22,8 @@ class PortWrapper : public Port {
   int wait_fd() const override { return inner_->wait_fd(); }
   Nanoseconds next_deadline() const override { return inner_->next_deadline(); }
   std::optional<unsigned> number_slot() const override { return inner_->number_slot(); }
+  Result<void> join(const Gid& group) override { return inner_->join(group); }
+  void leave(const Gid& group) override { inner_->leave(group); }
   network::Flow flow_on_wire(const network::Flow& flow) override {
     return inner_->flow_on_wire(flow);
   }

@@ -10,6 +10,7 @@
 #include "network/address.h"
 #include "port/address_share.h"
 #include "port/local_interface.h"
+#include "port/udp_groups.h"
 #include "port/udp_inbox.h"
 #include "port/udp_run.h"
 
@@ -18,8 +19,11 @@ namespace {
 
 /// 0 means the same, not beyond this link, but the kernel refuses it.
 constexpr std::uint8_t kLeastHopLimit = 1;
-/// What other processes hand over is looked for this seldom: hardly ever is there anything.
-constexpr unsigned kPollsPerLook = 8;
+/// What other processes hand over is looked for this seldom, since hardly ever is there anything;
+/// rather at a poll in vain, for which nobody waits, than at one that has brought something.
+constexpr unsigned kPollsPerLook = 8, kMostPollsPerLook = 64;
+/// The same for what is sent to groups.
+constexpr unsigned kPollsPerGroupLook = 4;
 
 Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
                                                  Sharing sharing, std::optional<unsigned> slot) {
@@ -85,7 +89,8 @@ UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socke
       receive_socket_(std::move(receive_socket)),
       first_send_socket_(std::move(send_socket)),
       inbox_(std::make_unique<UdpInbox>(address)),
-      share_(std::move(share)) {
+      share_(std::move(share)),
+      groups_(std::make_unique<UdpGroups>(address, interface)) {
   if (share_ != nullptr) wait_fd_ = watch_both(receive_socket_.fd(), share_->fd());
 }
 
@@ -173,7 +178,13 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
     }
     hand_up(receiver, &handed_up);
   }
-  if (share_ != nullptr && ++polls_ % kPollsPerLook == 0) handed_up += take_parcels(receiver, max);
+  if (share_ != nullptr && ++polls_ >= (fills == 0 ? kPollsPerLook : kMostPollsPerLook)) {
+    polls_ = 0;
+    handed_up += take_parcels(receiver, max);
+  }
+  if (groups_->any() && ++group_polls_ % kPollsPerGroupLook == 0) {
+    handed_up += take_from_groups(receiver, max);
+  }
   left_over_.store(inbox_->has_frames(), std::memory_order_release);
   return handed_up;
 }
@@ -185,7 +196,11 @@ void UdpPort::hand_up(Receiver& receiver, std::size_t* handed_up) {
     ++*handed_up;
     return receiver.on_frame(*incoming);
   }
-  switch (incoming.error()) {
+  tell_dropped(receiver, incoming.error());
+}
+
+void UdpPort::tell_dropped(Receiver& receiver, Drop drop) {
+  switch (drop) {
     case Drop::kBadChecksum:
       return receiver.on_bad_checksum();
     case Drop::kMalformed:
@@ -206,6 +221,22 @@ bool UdpPort::belongs_elsewhere(const Incoming& incoming) {
       {inbox_->from(), incoming.flow.traffic_class, incoming.flow.hop_limit, incoming.packet},
       static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count()));
 }
+
+std::size_t UdpPort::take_from_groups(Receiver& receiver, std::size_t max) {
+  return groups_->take(max, [&](const tl::expected<Incoming, Drop>& incoming) {
+    if (incoming) return receiver.on_frame(*incoming);
+    tell_dropped(receiver, incoming.error());
+  });
+}
+
+Result<void> UdpPort::join(const Gid& group) {
+  if (!wait_fd_) {
+    return fail(Errc::kNotSupported, "group: a port that shares no address has no multicast");
+  }
+  return groups_->join(group, wait_fd_.get());
+}
+
+void UdpPort::leave(const Gid& group) { groups_->leave(group); }
 
 std::size_t UdpPort::take_parcels(Receiver& receiver, std::size_t max) {
   std::size_t taken = 0;

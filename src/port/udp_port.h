@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "port/port.h"
+#include "port/udp_datagram.h"
 #include "port/udp_socket.h"
 #include "weft/result.h"
 #include "weft/types.h"
@@ -25,6 +26,7 @@
 namespace weft::port {
 
 class AddressShare;
+class UdpGroups;
 class UdpInbox;
 
 class UdpPort final : public Port {
@@ -50,6 +52,8 @@ class UdpPort final : public Port {
     return left_over_.load(std::memory_order_acquire) ? 0 : kNever;
   }
   network::Flow flow_on_wire(const network::Flow& flow) override;
+  Result<void> join(const Gid& group) override;
+  void leave(const Gid& group) override;
 
  private:
   /// Opened when a flow first needs it; empty if that failed, for ever, so that a flow stays put.
@@ -61,7 +65,9 @@ class UdpPort final : public Port {
   UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
           SendSocket send_socket, std::unique_ptr<AddressShare> share);
   void hand_up(Receiver& receiver, std::size_t* handed_up);
+  static void tell_dropped(Receiver& receiver, Drop drop);
   bool belongs_elsewhere(const Incoming& incoming);
+  std::size_t take_from_groups(Receiver& receiver, std::size_t max);
   std::size_t take_parcels(Receiver& receiver, std::size_t max);
 
   const SendSocket& send_socket(const network::Flow& flow);
@@ -82,8 +88,9 @@ class UdpPort final : public Port {
   static constexpr std::size_t kFewFrames = 2;
   const std::unique_ptr<UdpInbox> inbox_;
   const std::unique_ptr<AddressShare> share_;  ///< null: the address is ours alone
-  host::Fd wait_fd_;                           ///< of both sockets, when it is shared
-  unsigned polls_ = 0;
+  const std::unique_ptr<UdpGroups> groups_;
+  host::Fd wait_fd_;  ///< of all sockets, when it is shared
+  unsigned polls_ = 0, group_polls_ = 0;
   bool busy_ = false;  ///< one datagram is likely to be followed by another
   std::atomic<bool> left_over_{false};
 };

@@ -33,6 +33,10 @@ bool same_way(const network::Flow& a, const network::Flow& b) {
 }
 
 bool copy_payload(std::byte* to, const transport::OutFrame& frame) {
+  if (frame.is_inline()) {
+    std::memcpy(to, frame.pieces()[0].data, frame.pieces()[0].size);
+    return true;
+  }
   for (const auto& piece : frame.pieces()) {
     if (memory::guarded_copy(to, piece.data, piece.size) != memory::Fault::kNone) return false;
     to += piece.size;
@@ -192,7 +196,12 @@ void UdpRun::put_quality(const network::Flow& flow) {
 
 int UdpRun::send(int fd) {
   const Unwatched unwatched;
-  return sendmsg(fd, &header_, MSG_DONTWAIT) >= 0 ? 0 : errno;
+  // The kernel is quicker with what needs no message header.
+  const ssize_t sent =
+      parts_count_ == 1 && control_bytes_ == 0
+          ? sendto(fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, &to_.generic, to_.size)
+          : sendmsg(fd, &header_, MSG_DONTWAIT);
+  return sent >= 0 ? 0 : errno;
 }
 
 }  // namespace weft::port

@@ -22,7 +22,9 @@ constexpr int kBufferBytes = 4 << 20;
 constexpr std::size_t kFirstSourcePort = 0xF000;
 constexpr std::size_t kSourcePortsPerSocket = 0x1000 / kSendSockets;
 
+/// Of groups, those that stay on the link or on the interface.
 bool is_link_local(const Gid& address) {
+  if (address.raw[0] == 0xFF) return (address.raw[1] & 0x0F) <= 2;
   return address.raw[0] == 0xFE && (address.raw[1] & 0xC0) == 0x80;
 }
 
@@ -94,6 +96,49 @@ bool bind_to(const Socket& socket, const Endpoint& endpoint, std::uint32_t inter
   return bind(socket.fd(), &name.generic, name.size) == 0;
 }
 
+ip_mreqn membership(const Gid& group, const Gid& local, std::uint32_t interface) {
+  ip_mreqn out{};
+  if (group.is_ipv4()) std::memcpy(&out.imr_multiaddr, &group.raw[12], 4);
+  std::memcpy(&out.imr_address, &local.raw[12], 4);
+  out.imr_ifindex = static_cast<int>(interface);
+  return out;
+}
+
+/// Multicasts leave by the interface that has the address. Where that cannot be said, routes
+/// decide.
+void set_multicast_way(const Socket& socket, const Gid& local, std::uint32_t interface) {
+  if (local.is_ipv4()) {
+    const ip_mreqn way = membership(Gid{}, local, interface);
+    setsockopt(socket.fd(), IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof way);
+    set(socket, IPPROTO_IP, IP_MULTICAST_TTL, kUsualHopLimit);
+  } else {
+    set(socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface));
+    set(socket, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kUsualHopLimit);
+  }
+}
+
+bool join_group(const Socket& socket, const Gid& group, const Gid& local, std::uint32_t interface) {
+  if (group.is_ipv4()) {
+    const ip_mreqn wanted = membership(group, local, interface);
+    return set(socket, IPPROTO_IP, IP_MULTICAST_ALL, 0) &&
+           setsockopt(socket.fd(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted) == 0;
+  }
+  ipv6_mreq wanted{};
+  std::memcpy(&wanted.ipv6mr_multiaddr, group.raw.data(), group.raw.size());
+  wanted.ipv6mr_interface = interface;
+  set(socket, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);  // kernels before 4.20 hand over more
+  return setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted) == 0;
+}
+
+/// What precedes a received datagram is asked for here. rxe sends checksum 0 also over IPv6, where
+/// a socket refuses that unless told otherwise.
+bool ask_for_quality(const Socket& socket, bool ipv4) {
+  return ipv4 ? set(socket, IPPROTO_IP, IP_RECVTTL, 1) && set(socket, IPPROTO_IP, IP_RECVTOS, 1)
+              : set(socket, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
+                    set(socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+                    set(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+}
+
 /// Before the socket is bound, so that nothing ever gets in.
 bool drop_everything(const Socket& socket) {
   sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
@@ -144,14 +189,9 @@ void accept_runs(const Socket& socket) {
 Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
   auto socket = make_socket(address);
   if (!socket) return socket;
-  // rxe sends checksum 0 also over IPv6, where a socket refuses that unless told otherwise; the
-  // rest is for the header that precedes a received datagram.
-  const bool done = address.is_ipv4() ? set(*socket, IPPROTO_IP, IP_RECVTTL, 1) &&
-                                            set(*socket, IPPROTO_IP, IP_RECVTOS, 1)
-                                      : set(*socket, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
-                                            set(*socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
-                                            set(*socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-  if (!done) return socket_error(address, "setting up the receiving socket", errno);
+  if (!ask_for_quality(*socket, address.is_ipv4())) {
+    return socket_error(address, "setting up the receiving socket", errno);
+  }
   enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
   if (sharing == Sharing::kShared && !set(*socket, SOL_SOCKET, SO_REUSEPORT, 1)) {
     return socket_error(address, "sharing the UDP port", errno);
@@ -160,6 +200,22 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, 
     const int error_number = errno;
     return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),
                         error_number);
+  }
+  return socket;
+}
+
+Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface) {
+  auto socket = make_socket(group);
+  if (!socket) return socket;
+  if (!ask_for_quality(*socket, group.is_ipv4()) || !set(*socket, SOL_SOCKET, SO_REUSEADDR, 1)) {
+    return socket_error(group, "setting up the group's socket", errno);
+  }
+  enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  if (!bind_to(*socket, {group, wire::kRoceUdpPort}, interface)) {
+    return socket_error(group, "binding the group's UDP port", errno);
+  }
+  if (!join_group(*socket, group, local, interface)) {
+    return socket_error(group, "joining the group at " + network::to_string(local), errno);
   }
   return socket;
 }
@@ -177,6 +233,7 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
                            ? set(*socket, IPPROTO_IP, IP_TOS, kUsualTrafficClass)
                            : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
   if (!classed) return socket_error(address, "setting a traffic class", errno);
+  set_multicast_way(*socket, address, interface);
   const std::size_t first = kFirstSourcePort + index * kSourcePortsPerSocket;
   for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
     const auto port = static_cast<std::uint16_t>(first + i);

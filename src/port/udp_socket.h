@@ -53,6 +53,9 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address);
 /// kShared: other processes of this user may open it too, see address_share.h.
 enum class Sharing : std::uint8_t { kAlone, kShared };
 Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing);
+/// Hears what is sent to the group over the interface that has the `local` address, as do all
+/// others that have opened it.
+Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
 /// From now on the kernel may hand over several frames of a sender at once.
 void accept_runs(const Socket& socket);
 

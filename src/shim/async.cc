@@ -83,7 +83,8 @@ int ibv_get_async_event(ibv_context* shown, ibv_async_event* event) {
   for (;;) {
     eventfd_t one;
     if (eventfd_read(shown->async_fd, &one) != 0) return -1;
-    const auto got = context.controller().next_event_counted();
+    if (context.controller().inherited()) continue;
+    const auto got = context.events->next_counted();
     if (got && weft::shim::translate(context, *got, *event)) return 0;
   }
 }

@@ -66,6 +66,7 @@ Cq* make_cq(ibv_context* shown, std::uint32_t entries, void* owner, ibv_comp_cha
   pthread_cond_init(&cq->shown.cond, nullptr);
   if (channel != nullptr) ++Channel::of(channel).users;
   context.cqs.add(cq->cq.number(), cq);
+  context.hear_of(weft::Qpn(), cq->cq.number());
   return cq;
 }
 

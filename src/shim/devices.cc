@@ -132,12 +132,15 @@ ibv_context* ibv_open_device(ibv_device* device) {
     weft::obs::log().error("{}: {}", device->name, opened.error().message);
     return refuse(opened.error());
   }
-  const auto events = opened->event_fd();
-  if (!events) return refuse(events.error());
-  // Programs make it non-blocking themselves, if they want that.
-  fcntl(*events, F_SETFL, fcntl(*events, F_GETFL) & ~O_NONBLOCK);
   auto* context = new (std::nothrow) Context(std::move(*opened));
   if (context == nullptr) return refuse(ENOMEM);
+  const auto events = context->events->fd();
+  if (!events) {
+    delete context;
+    return refuse(events.error());
+  }
+  // Programs make it non-blocking themselves, if they want that.
+  fcntl(*events, F_SETFL, fcntl(*events, F_GETFL) & ~O_NONBLOCK);
   weft::shim::set_operations(*context);
   ibv_context& shown = context->abi.context;
   shown.device = device;

@@ -84,10 +84,12 @@ class Numbered {
 };
 
 struct Context {
-  explicit Context(verbs::Device opened) : device(std::move(opened)) {}
+  explicit Context(verbs::Device opened)
+      : device(std::move(opened)), events(device.controller()->claim_events()) {}
 
   verbs_context abi{};  ///< ends with the ibv_context that the program knows
   verbs::Device device;
+  const std::shared_ptr<verbs::EventQueue> events;
   Numbered<Cq> cqs;
   Numbered<Qp> qps;
   Numbered<Srq> srqs;
@@ -99,6 +101,8 @@ struct Context {
                                        offsetof(verbs_context, context));
   }
   verbs::Controller& controller() { return *device.controller(); }
+  /// What happens to an object of this context is told to this context.
+  void hear_of(Qpn qpn, std::uint32_t number) { controller().route_events(qpn, number, events); }
   const files::ShownDevice& weft() { return *Device::of(abi.context.device).weft; }
 };
 

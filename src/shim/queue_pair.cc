@@ -182,6 +182,7 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   set_posting(*qp);
   count_users(shown, qp->xrcd, 1);
   Context::of(context).qps.add(shown.qp_num, qp);
+  Context::of(context).hear_of(weft::Qpn(shown.qp_num), 0);
   return qp;
 }
 

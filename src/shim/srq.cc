@@ -40,6 +40,7 @@ Srq* make_srq(ibv_pd* pd, void* owner, ibv_srq_attr& attr, const Extended& exten
   if (srq->xrcd != nullptr) ++srq->xrcd->users;
   if (srq->cq != nullptr) ++srq->cq->users;
   Context::of(pd->context).srqs.add(srq->srq.number(), srq);
+  Context::of(pd->context).hear_of(weft::Qpn(), srq->srq.number());
   return srq;
 }
 

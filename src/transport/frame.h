@@ -53,6 +53,8 @@ class OutFrame {
     std::memcpy(inline_.data(), data.data(), data.size());
     add_piece(nullptr, {inline_.data(), data.size(), 0});
   }
+  /// The payload lies in the frame itself: it cannot vanish.
+  bool is_inline() const { return count_ == 1 && pieces_[0].data == inline_.data(); }
   /// Sets the pad after the last piece.
   void finish() { headers.bth.pad_count = wire::pad_for(bytes_); }
 

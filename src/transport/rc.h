@@ -18,6 +18,7 @@
 #include <memory>
 
 #include "queue/queue_pair.h"
+#include "transport/ack_requests.h"
 #include "transport/frame.h"
 #include "transport/window.h"
 #include "wire/packet.h"
@@ -27,8 +28,6 @@ namespace weft::transport {
 /// A long read goes out as several requests of this many answer frames, so that neither the window
 /// nor the 24-bit sequence numbers limit its length.
 inline constexpr std::uint32_t kReadChunkFrames = 64;
-/// An acknowledgement is asked for at the end of each message and at least this often.
-inline constexpr std::uint32_t kAckEveryFrames = 32;
 
 // ---------------------------------------------------------------------------------------------
 // Requester
@@ -42,7 +41,6 @@ struct RcRequester {
   std::uint8_t rnr_left = 0;
   bool went_back = false;  ///< already retransmitting from `unacked`; cleared by progress
   std::uint16_t reads_outstanding = 0;
-  std::uint16_t frames_since_ack_request = 0;
   std::uint8_t probes = 0;  ///< before the program's time-out; since the last progress
   bool probe_due = false;
   bool probing = false;  ///< `probed` went out once more, with `probed_behind` behind all others
@@ -60,6 +58,7 @@ struct RcRequester {
   Nanoseconds give_up_at = kNever;  ///< the program's time-out; ack_deadline may come earlier
   Nanoseconds busy_until = 0;       ///< the port took no more
 
+  AckRequests ack_requests;
   /// Frames that may be unacknowledged; a read counts the frames of its answer.
   Window window;
   Psn probed, probed_behind;
@@ -93,9 +92,9 @@ void stop(RcRequester& rq, queue::QueuePair& qp);
 /// Everything that went out is acknowledged and nothing is half sent.
 bool drained(const RcRequester& rq);
 
-/// Something is under way that will be acknowledged, and what waits behind it is short: it may
-/// wait for more, to leave together.
-bool may_gather(const RcRequester& rq, queue::QueuePair& qp);
+/// What is to be sent is short, and something is under way whose acknowledgement was asked for, or
+/// the program sends in bursts: it may wait for more, to leave together.
+bool may_gather(const RcRequester& rq, queue::QueuePair& qp, bool in_bursts);
 
 /// When on_timer or next_request next needs to be called although nothing arrives.
 Nanoseconds next_deadline(const RcRequester& rq);

@@ -301,6 +301,7 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
   frame.headers.bth.ack_request = rq.offset + n == wqe.length;
   frame.headers.reth = {wqe.rdma.remote.address + rq.offset, wqe.rdma.remote.key, n};
   ++rq.reads_outstanding;
+  rq.ack_requests.on_ask(psn + frames_of(n, mtu));
   advance_cursor(rq, qp, wqe, n, psn + frames_of(n, mtu), now);
   return true;
 }
@@ -316,8 +317,18 @@ bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseco
   frame.headers.atomic.swap_or_add = wqe.rdma.operand;
   frame.headers.atomic.compare = wqe.op == SendOp::kCompareSwap ? wqe.rdma.compare : 0;
   ++rq.reads_outstanding;
+  rq.ack_requests.on_ask(psn + 1);
   advance_cursor(rq, qp, wqe, wqe.length, psn + 1, now);
   return true;
+}
+
+/// Whether the message that ends with this frame has to be acknowledged now.
+bool must_ask(const RcRequester& rq, const QueuePair& qp, const SendWqe& wqe, Psn psn) {
+  const bool repeated = rq.went_back || psn.before(rq.sent);
+  const bool queue_fills = 2 * (qp.sq.tail() - qp.sq.head()) >= qp.sq.capacity();
+  return wqe.signaled() || wqe.length > AckRequests::kShortBytes || repeated || queue_fills ||
+         !rq.window.knows_round_trip() ||
+         qp.state.load(std::memory_order_relaxed) != QpState::kReadyToSend;
 }
 
 bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
@@ -334,10 +345,11 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
   }
   const std::uint32_t window = rq.window.frames();
   const bool window_full = (psn + 1).distance_from(rq.unacked) >= window;
-  const std::uint32_t each = std::min(kAckEveryFrames, window / 4);
-  if (last || window_full || ++rq.frames_since_ack_request >= each) {
+  const std::uint32_t every = std::min(AckRequests::kEveryFrames, window / 4);
+  if ((last && must_ask(rq, qp, wqe, psn)) || window_full ||
+      rq.ack_requests.should_ask(every, last, now)) {
     frame.headers.bth.ack_request = true;
-    rq.frames_since_ack_request = 0;
+    rq.ack_requests.on_ask(psn + 1);
     if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
       rq.timing = true;
       rq.timed = psn;
@@ -366,6 +378,7 @@ bool emit_probe(RcRequester& rq, QueuePair& qp, OutFrame& frame) {
   }
   frame.element = qp.sq.head();
   frame.headers.bth.ack_request = true;
+  rq.ack_requests.on_ask(rq.unacked + 1);
   rq.probing = true;
   rq.probed = rq.unacked;
   rq.probed_behind = rq.sent;
@@ -380,6 +393,7 @@ void start(RcRequester& rq, const QueuePair& qp) {
   rq = {};
   rq.next_new = rq.unacked = rq.sent = qp.attributes.send_psn;
   rq.cursor = qp.sq.head();
+  rq.ack_requests.start(rq.unacked);
   rq.window.start(mtu_of(qp));
   reset_retries(rq, qp);
 }
@@ -453,6 +467,7 @@ void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
     // The last frames, or the word that some were lost, may be lost, or the peer's process sleeps:
     // the oldest frame goes out once more to find out, well before the program's time-out, which
     // alone decides when to give up.
+    rq.ack_requests.on_probe(rq.unacked);
     rq.probes = static_cast<std::uint8_t>(std::min(rq.probes + 1, 255));
     rq.probe_due = true;
     arm_timer(rq, qp, now);
@@ -483,12 +498,13 @@ void on_busy(RcRequester& rq, QueuePair& qp, std::uint32_t element, Psn psn, std
   rq.busy_until = now + kBusyPause_ns;
 }
 
-bool may_gather(const RcRequester& rq, QueuePair& qp) {
-  if (all_acknowledged(rq) || rq.offset != 0 || rq.phase != RcRequester::Phase::kReady)
-    return false;
+bool may_gather(const RcRequester& rq, QueuePair& qp, bool in_bursts) {
+  if (!in_bursts && !rq.ack_requests.is_awaited(rq.unacked)) return false;
+  if (rq.offset != 0 || rq.phase != RcRequester::Phase::kReady) return false;
   const std::uint32_t waiting = qp.sq.tail() - rq.cursor;
-  return waiting > 0 && waiting < kMostGathered &&
-         qp.sq.at(qp.sq.tail() - 1).length <= kGatheredBytes;
+  if (waiting == 0 || waiting >= kMostGathered) return false;
+  const SendWqe& last = qp.sq.at(qp.sq.tail() - 1);
+  return last.length <= kGatheredBytes && !is_local(last.op);
 }
 
 void on_fault(RcRequester& rq, QueuePair& qp, std::uint32_t element) {

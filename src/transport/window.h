@@ -108,6 +108,7 @@ class Window {
     drained_frames_ = frames_;
     frames_ = kFewestFrames;
   }
+  bool knows_round_trip() const { return round_trip_ns_ != 0; }
   /// When a frame counts as lost after `attempts` repetitions; kNever: nothing is known yet.
   Nanoseconds timeout_ns(unsigned attempts) const {
     if (round_trip_ns_ == 0) return kNever;

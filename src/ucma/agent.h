@@ -61,6 +61,8 @@ class Agent {
 
   /// The identifier's traffic goes through this device.
   void use(Identifier& id, const files::ShownDevice& device) const;
+  /// 1: 256 bytes to 5: 4096, the longest payload that the device carries.
+  std::uint8_t mtu_code_of(const files::ShownDevice& device) const;
   /// Takes the port; 0 picks one.
   int bind(Identifier& id, const Endpoint& where);
   /// Without taking the port from others: for a source that nobody connects to.

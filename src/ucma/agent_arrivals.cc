@@ -1,3 +1,4 @@
+#include <type_traits>
 #include <variant>
 
 #include "cm/stray.h"
@@ -91,6 +92,13 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
   if (listener->qp_type != type_of(question)) {
     return refuse(link, packet, question, cm::RejectReason::kConsumer);
   }
+  const files::ShownDevice& device = *device_of(*listener, packet, *header);
+  if constexpr (std::is_same_v<Question, cm::Request>) {
+    // It would send frames that this end cannot take, and neither would learn why nothing arrives.
+    if (packet.from_network && question.mtu_code > mtu_code_of(device)) {
+      return refuse(link, packet, question, cm::RejectReason::kInvalidPathMtu);
+    }
+  }
   // No answer at all: the peer asks again, and then there may be room.
   if (listener->backlog_left == 0 || (packet.from_network && !claim_block())) return;
   Identifier* const child = create(*listener->file, listener->space, type_of(question), UserTag());
@@ -98,7 +106,7 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
   child->state = Identifier::State::kConnecting;
   child->source = endpoint_of(*header, header->destination, listener->source.port);
   child->destination = endpoint_of(*header, header->source, header->source_port);
-  use(*child, *device_of(*listener, packet, *header));
+  use(*child, device);
   child->remote_gid = packet.source;
   child->off_host = packet.from_network;
   child->traffic_class = listener->traffic_class;

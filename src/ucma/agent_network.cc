@@ -60,10 +60,15 @@ void Agent::farewell() {
 void Agent::use(Identifier& id, const files::ShownDevice& device) const {
   id.device = &device;
   id.local_gid = device.address;
+  id.mtu_code = mtu_code_of(device);
+}
+
+std::uint8_t Agent::mtu_code_of(const files::ShownDevice& device) const {
   const verbs::Device* const network = network_device(device);
   const Mtu mtu = network != nullptr ? network->controller()->max_mtu(1) : Mtu::k4096;
-  id.mtu_code = 1;
-  while (bytes(Mtu::k256) << (id.mtu_code - 1) < bytes(mtu)) ++id.mtu_code;
+  std::uint8_t code = 1;
+  while (bytes(Mtu::k256) << (code - 1) < bytes(mtu)) ++code;
+  return code;
 }
 
 }  // namespace weft::ucma

@@ -1,14 +1,13 @@
 #include "verbs/controller.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "memory/flight.h"
 #include "obs/log.h"
@@ -158,9 +157,7 @@ void Controller::join_neighbours() {
   engine_.set_source(*neighbours_);
 }
 
-Controller::~Controller() {
-  if (event_fd_ >= 0) close(event_fd_);
-}
+Controller::~Controller() {}
 
 Result<void> Controller::check_ours() const {
   if (!inherited()) return {};
@@ -279,7 +276,7 @@ void Controller::drain(queue::QueuePair& qp) {
 
 void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
-  if (qp.service == Service::kUnreliableDatagram) leave_groups(qp.qpn);
+  if (qp.service == Service::kUnreliableDatagram) remove_members(qp.qpn, nullptr);
   reset(qp);
   live_.fetch_sub(1, std::memory_order_relaxed);
   queue_pairs_.release(numbers_.slot_of(qp.qpn));
@@ -496,12 +493,13 @@ Result<void> Controller::post_receive(queue::QueuePair& qp,
 // ---- asynchronous events --------------------------------------------------------------------
 
 void Controller::push_event(const AsyncEvent& event) {
-  const std::lock_guard guard(event_lock_);
-  if (events_.size() >= kMaxWaitingEvents) {
-    return counters_.add(obs::Counter::kAsyncEventsDropped);
+  std::shared_ptr<EventQueue> queue = events_;
+  {
+    const std::lock_guard guard(event_lock_);
+    const auto route = event_routes_.find({event.qpn.value, event.number});
+    if (route != event_routes_.end()) queue = route->second;
   }
-  events_.push_back(event);
-  if (event_fd_ >= 0) eventfd_write(event_fd_, 1);
+  if (!queue->push(event)) counters_.add(obs::Counter::kAsyncEventsDropped);
 }
 
 void Controller::on_event(queue::QueuePair& qp, queue::QpEvent event) {
@@ -519,48 +517,32 @@ void Controller::on_completion_overrun(std::uint32_t number) {
 
 std::optional<AsyncEvent> Controller::next_event() {
   if (inherited()) return {};
-  const std::lock_guard guard(event_lock_);
-  if (events_.empty()) return {};
-  const AsyncEvent event = events_.front();
-  events_.pop_front();
-  if (event_fd_ >= 0) {
-    eventfd_t value;
-    eventfd_read(event_fd_, &value);  // a semaphore: one event, one count
-  }
-  return event;
+  return events_->next();
 }
 
-std::optional<AsyncEvent> Controller::next_event_counted() {
-  if (inherited()) return {};
+std::shared_ptr<EventQueue> Controller::claim_events() {
   const std::lock_guard guard(event_lock_);
-  if (events_.empty()) return {};
-  const AsyncEvent event = events_.front();
-  events_.pop_front();
-  return event;
+  return std::exchange(events_claimed_, true) ? std::make_shared<EventQueue>() : events_;
+}
+
+void Controller::route_events(Qpn qpn, std::uint32_t number, std::shared_ptr<EventQueue> queue) {
+  if (queue == events_) return;  // without being asked
+  const std::lock_guard guard(event_lock_);
+  event_routes_[{qpn.value, number}] = std::move(queue);
 }
 
 void Controller::forget_events(Qpn qpn, std::uint32_t number) {
   if (inherited()) return;
-  const std::lock_guard guard(event_lock_);
-  std::size_t gone = std::erase_if(
-      events_, [&](const AsyncEvent& event) { return event.qpn == qpn && event.number == number; });
-  for (; gone > 0 && event_fd_ >= 0; --gone) {
-    pollfd counted{event_fd_, POLLIN, 0};  // whoever waits in read() may have taken the count
-    eventfd_t value;
-    if (::poll(&counted, 1, 0) == 1) eventfd_read(event_fd_, &value);
-  }
-}
-
-Result<int> Controller::event_fd() {
-  const std::lock_guard guard(event_lock_);
-  if (event_fd_ < 0) {
-    event_fd_ =
-        eventfd(static_cast<unsigned>(events_.size()), EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    if (event_fd_ < 0) {
-      return fail(Errc::kSystem, fmt::format("eventfd: {}", std::strerror(errno)));
+  std::shared_ptr<EventQueue> queue = events_;
+  {
+    const std::lock_guard guard(event_lock_);
+    const auto route = event_routes_.find({qpn.value, number});
+    if (route != event_routes_.end()) {
+      queue = route->second;
+      event_routes_.erase(route);
     }
   }
-  return event_fd_;
+  queue->forget(qpn, number);
 }
 
 }  // namespace weft::verbs

@@ -6,8 +6,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +26,7 @@
 #include "path/neighbours.h"
 #include "port/port.h"
 #include "queue/queue_pair.h"
+#include "verbs/event_queue.h"
 #include "verbs/management.h"
 #include "verbs/qpn_blocks.h"
 #include "weft/verbs.h"
@@ -143,12 +144,15 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   void on_completion_overrun(std::uint32_t number);
 
   std::optional<AsyncEvent> next_event();
-  /// The same for a caller that has read the fd, and so taken one count.
-  std::optional<AsyncEvent> next_event_counted();
   /// The object goes: what waits about it goes too. Another number, or another kind, stays.
   void forget_events(Qpn qpn, std::uint32_t number);
   /// Readable while an event waits; made at the first call.
-  Result<int> event_fd();
+  Result<int> event_fd() { return events_->fd(); }
+  /// For one who opens the controller, perhaps not as the only one: the queue of all events, or,
+  /// when somebody has that, one of its own, for the objects that it names.
+  std::shared_ptr<EventQueue> claim_events();
+  /// Events about this queue pair, or the object of this number, go there from now on.
+  void route_events(Qpn qpn, std::uint32_t number, std::shared_ptr<EventQueue> queue);
 
  private:
   static bool execute_at_once(queue::QueuePair& qp, const SendRequest& request) {
@@ -172,7 +176,9 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
   void push_event(const AsyncEvent& event);
-  void leave_groups(Qpn qpn);
+  Result<void> add_member(queue::QueuePair& qp, const Gid& group, port::Port* wire, bool* added);
+  /// Of this group, or of all; tells how many there were.
+  std::size_t remove_members(Qpn qpn, const Gid* group);
 
   struct Life;
 
@@ -195,11 +201,18 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
 
   base::Lock group_lock_;
-  std::vector<std::pair<Gid, Qpn>> group_members_;
+  struct Membership {
+    Gid group;
+    Qpn qpn;
+    port::Port* wire;  ///< by which the group is heard; null: only this host's processes are
+  };
+  std::vector<Membership> group_members_;
 
+  const std::shared_ptr<EventQueue> events_ = std::make_shared<EventQueue>();
   base::Lock event_lock_;
-  std::deque<AsyncEvent> events_;
-  int event_fd_ = -1;
+  bool events_claimed_ = false;
+  /// By queue pair and number; what is not here goes to events_.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<EventQueue>> event_routes_;
 };
 
 }  // namespace weft::verbs

@@ -4,8 +4,8 @@
 #include "verbs/controller.h"
 #include "verbs/objects.h"
 
-// Membership in multicast groups: a list of the controller's own queue pairs, and a name by which
-// other processes find the controller.
+// Membership in multicast groups: a list of the controller's own queue pairs, and either a name by
+// which other processes find the controller or, at a port on the network, the group's own socket.
 namespace weft::verbs {
 namespace {
 
@@ -16,8 +16,8 @@ constexpr std::size_t kMostMemberships = 4096;
 std::vector<Qpn> Controller::members(const Gid& group) {
   const std::lock_guard guard(group_lock_);
   std::vector<Qpn> found;
-  for (const auto& [each, qpn] : group_members_) {
-    if (each == group) found.push_back(qpn);
+  for (const Membership& each : group_members_) {
+    if (each.group == group) found.push_back(each.qpn);
   }
   return found;
 }
@@ -28,41 +28,61 @@ Result<void> Controller::attach(queue::QueuePair& qp, const Gid& group) {
     return fail(Errc::kInvalidArgument, "attach: only datagram queue pairs have groups");
   }
   if (!group.is_multicast()) return fail(Errc::kInvalidArgument, "group: no multicast address");
-  if (ports_[qp.attributes.port - 1u].wire != nullptr) {
-    return fail(Errc::kNotSupported, "group: multicast stays on one host; this port has frames");
+  // Before the list is locked: a thread that receives from groups looks at the list.
+  port::Port* const wire = ports_[qp.attributes.port - 1u].wire.get();
+  if (wire != nullptr) {
+    if (auto ok = wire->join(group); !ok) return ok;
   }
+  bool added = false;
+  auto ok = add_member(qp, group, wire, &added);
+  if (wire != nullptr && !added) wire->leave(group);
+  return ok;
+}
+
+Result<void> Controller::add_member(queue::QueuePair& qp, const Gid& group, port::Port* wire,
+                                    bool* added) {
   const std::lock_guard guard(group_lock_);
-  const std::pair membership(group, qp.qpn);
-  if (std::find(group_members_.begin(), group_members_.end(), membership) != group_members_.end()) {
-    return {};
-  }
+  const bool there = std::ranges::any_of(group_members_, [&](const Membership& each) {
+    return each.group == group && each.qpn == qp.qpn;
+  });
+  if (there) return {};
   if (group_members_.size() >= kMostMemberships) {
     return fail(Errc::kOutOfMemory, "group: the device has no room for more members");
   }
-  if (neighbours_ != nullptr) {
+  if (neighbours_ != nullptr && wire == nullptr) {
     if (auto ok = neighbours_->groups().join(group, qp.local_gid, qp.qpn); !ok) return ok;
   }
-  group_members_.push_back(membership);
+  group_members_.push_back({group, qp.qpn, wire});
+  *added = true;
   return {};
+}
+
+std::size_t Controller::remove_members(Qpn qpn, const Gid* group) {
+  std::vector<Membership> left;
+  {
+    const std::lock_guard guard(group_lock_);
+    std::erase_if(group_members_, [&](const Membership& each) {
+      if (each.qpn != qpn || (group != nullptr && each.group != *group)) return false;
+      left.push_back(each);
+      return true;
+    });
+  }
+  for (const Membership& each : left) {
+    if (each.wire != nullptr) {
+      each.wire->leave(each.group);
+    } else if (neighbours_ != nullptr) {
+      neighbours_->groups().leave(each.group);
+    }
+  }
+  return left.size();
 }
 
 Result<void> Controller::detach(queue::QueuePair& qp, const Gid& group) {
   if (auto ok = check_ours(); !ok) return ok;
-  const std::lock_guard guard(group_lock_);
-  if (std::erase(group_members_, std::pair(group, qp.qpn)) == 0) {
+  if (remove_members(qp.qpn, &group) == 0) {
     return fail(Errc::kInvalidArgument, "group: the queue pair is not in it");
   }
-  if (neighbours_ != nullptr) neighbours_->groups().leave(group);
   return {};
-}
-
-void Controller::leave_groups(Qpn qpn) {
-  const std::lock_guard guard(group_lock_);
-  std::erase_if(group_members_, [&](const auto& membership) {
-    if (membership.second != qpn) return false;
-    if (neighbours_ != nullptr) neighbours_->groups().leave(membership.first);
-    return true;
-  });
 }
 
 Result<void> QueuePair::attach_multicast(const Gid& group) {

@@ -102,6 +102,7 @@ Result<void> QueuePair::connect(const Endpoint& peer, QueuePairAttributes attrib
 Result<void> QueuePair::activate(QKey qkey, QueuePairAttributes attributes) {
   attributes.qkey = qkey;
   attributes.send_psn = endpoint().psn;
+  attributes.path_mtu = fitting_mtu(*object_, attributes);
   if (auto ok = modify(QpState::kInit, attributes, kInit | QpAttribute::kQKey); !ok) return ok;
   if (auto ok = modify(QpState::kReadyToReceive, attributes, QpAttribute::kPathMtu); !ok) {
     return ok;

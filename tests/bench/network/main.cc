@@ -2,7 +2,9 @@
 // network_rounds.py calls it again and again, in turn with the peers. Samples go to stdout as
 // tab-separated lines, reasons for failures to stderr.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +20,7 @@ int main(int argc, char** argv) {
          if (lane.first()) std::printf("canary\t%.1f\n", ns);
        }},
       {"raw_latency", b::measure_raw_latency},
+      {"raw_frame_latency", b::measure_raw_frame_latency},
       {"raw_stream", b::measure_raw_stream},
       {"weft_latency", b::measure_framed_latency},
       {"weft_stream", b::measure_framed_stream},
@@ -35,7 +38,13 @@ int main(int argc, char** argv) {
   app.add_option("--first-netns", places.first.network_namespace, "where the first one lives");
   app.add_option("--second-netns", places.second.network_namespace, "where the second one lives");
   app.add_option("--stream-bytes", places.stream_bytes, "size of a message of a stream");
+  bool veth = false;
+  app.add_flag("--veth", veth, "in two namespaces made for it, which a veth pair joins");
   CLI11_PARSE(app, argc, argv);
+  if (veth && !b::use_veth()) {
+    std::fprintf(stderr, "no network namespaces here: %s\n", std::strerror(errno));
+    return 1;
+  }
 
   bool good = true;
   for (const std::string& name : wanted) good = b::run_pair(10, parts.at(name)) && good;

@@ -3,13 +3,9 @@ order, and writes their samples as JSON for scripts/collect_bench.py: on loopbac
 be made, between two of them that a veth pair joins."""
 
 import argparse
-import contextlib
 import json
-import os
 import pathlib
 import random
-import signal
-import subprocess
 import sys
 import time
 
@@ -17,9 +13,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "same_ho
 import commands  # noqa: E402  pylint: disable=wrong-import-position
 import contestants  # noqa: E402  pylint: disable=wrong-import-position
 
-PARTS = ("raw_latency", "weft_latency", "raw_stream", "weft_stream", "weft_sends", "weft_rate")
+PARTS = ("raw_latency", "raw_frame_latency", "weft_latency", "raw_stream", "weft_stream",
+         "weft_sends", "weft_rate")
 LOOPBACK = []
-VETH = ["--first", "10.213.77.1", "--second", "10.213.77.2"]
+VETH = ["--veth"]
 
 
 class Pair:
@@ -66,29 +63,13 @@ UCX_TESTS = [("latency", ["-t", "tag_lat"], 64, 3000, contestants.LATENCY),
              ("stream", ["-t", "tag_bw"], contestants.MIB, 300, contestants.BANDWIDTH)]
 
 
-@contextlib.contextmanager
-def veth_pair():
-    """Arguments for network_pair in two namespaces of our own; None where they may not be made."""
-    names = [f"weft-bench-{os.getpid()}-{side}" for side in "ab"]
-    ip = ["ip"]
-    steps = [[*ip, "netns", "add", names[0]], [*ip, "netns", "add", names[1]],
-             [*ip, "link", "add", "v0", "netns", names[0], "type", "veth", "peer", "name", "v0",
-              "netns", names[1]]]
-    for name, address in zip(names, (VETH[1], VETH[3])):
-        steps += [[*ip, "-n", name, "addr", "add", f"{address}/24", "dev", "v0"],
-                  [*ip, "-n", name, "link", "set", "v0", "up"]]
+def veth_refusal(bin_folder):
+    """Why network_pair cannot make two namespaces and a veth pair here; None: it can."""
     try:
-        for step in steps:
-            subprocess.run(step, check=True, capture_output=True, timeout=10)
-        time.sleep(0.5)
-        yield [*VETH, "--first-netns", names[0], "--second-netns", names[1]]
-    except (OSError, subprocess.SubprocessError):
-        yield None
-    finally:
-        for name in names:
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                subprocess.run([*ip, "netns", "del", name], capture_output=True, timeout=10,
-                               check=False)
+        commands.output_of([bin_folder / "network_pair", "raw_latency", "--veth"])
+    except commands.Failed as failure:
+        return str(failure).splitlines()[-1]
+    return None
 
 
 def play(contestant, result):
@@ -111,26 +92,25 @@ def main():
     parser.add_argument("--seconds", type=float, default=90, help="begin no round after this time")
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the namespaces go then too
 
-    with veth_pair() as veth:
-        everybody = [Pair(args.bin, part, "loopback", LOOPBACK) for part in PARTS]
-        if veth:
-            everybody += [Pair(args.bin, part, "veth", veth) for part in PARTS]
-        canary = everybody[0].canary
-        everybody += [UcxTcp(canary, test) for test in UCX_TESTS] + [Rxd(canary)]
-        result = {"samples": [], "failures": {}, "rounds": 0,
-                  "missing": {c.name: c.lacks for c in everybody if c.lacks}}
-        if not veth:
-            result["missing"]["veth"] = "no network namespaces here"
-        present = [c for c in everybody if not c.lacks]
-        begun = time.monotonic()
-        while result["rounds"] < args.rounds and time.monotonic() - begun < args.seconds:
-            random.Random(result["rounds"]).shuffle(present)
-            for contestant in present:
-                play(contestant, result)
-            result["rounds"] += 1
-            print(f"  round {result['rounds']}, {time.monotonic() - begun:.0f} s", flush=True)
+    everybody = [Pair(args.bin, part, "loopback", LOOPBACK) for part in PARTS]
+    refusal = veth_refusal(args.bin)
+    if not refusal:
+        everybody += [Pair(args.bin, part, "veth", VETH) for part in PARTS]
+    canary = everybody[0].canary
+    everybody += [UcxTcp(canary, test) for test in UCX_TESTS] + [Rxd(canary)]
+    result = {"samples": [], "failures": {}, "rounds": 0,
+              "missing": {c.name: c.lacks for c in everybody if c.lacks}}
+    if refusal:
+        result["missing"]["veth"] = refusal
+    present = [c for c in everybody if not c.lacks]
+    begun = time.monotonic()
+    while result["rounds"] < args.rounds and time.monotonic() - begun < args.seconds:
+        random.Random(result["rounds"]).shuffle(present)
+        for contestant in present:
+            play(contestant, result)
+        result["rounds"] += 1
+        print(f"  round {result['rounds']}, {time.monotonic() - begun:.0f} s", flush=True)
     args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

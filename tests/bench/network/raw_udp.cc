@@ -21,14 +21,26 @@ constexpr std::size_t kPingBytes = 64;
 constexpr int kBufferBytes = 4 << 20;
 constexpr std::uint64_t kUnderWayBytes = 384 << 10;
 
-sockaddr_in socket_address(Side side) {
+sockaddr_in socket_address(Side side, std::uint16_t port = kPort) {
   sockaddr_in out{};
   out.sin_family = AF_INET;
-  out.sin_port = htons(kPort);
+  out.sin_port = htons(port);
   if (inet_pton(AF_INET, places().of(side).address.c_str(), &out.sin_addr) != 1) {
     give_up("address:", "IPv4 only");
   }
   return out;
+}
+
+const sockaddr* generic(const sockaddr_in& address) {
+  const void* const any = &address;
+  return static_cast<const sockaddr*>(any);
+}
+
+int bound_socket(Side side, std::uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in mine = socket_address(side, port);
+  if (bind(fd, generic(mine), sizeof mine) != 0) give_up("raw socket:", std::strerror(errno));
+  return fd;
 }
 
 class RawSocket {
@@ -65,7 +77,7 @@ class RawSocket {
 }  // namespace
 
 void measure_raw_latency(const Lane& lane) {
-  enter_place(lane.side());
+  enter_place(lane);
   const RawSocket socket(lane.side());
   std::array<std::byte, 2048> bytes{};
   lane.meet();
@@ -80,13 +92,55 @@ void measure_raw_latency(const Lane& lane) {
   lane.meet();
 }
 
+void measure_raw_frame_latency(const Lane& lane) {
+  enter_place(lane);
+  // As the UDP port does: a socket that hears, with everything that a frame's receiver must know,
+  // and an unconnected one that sends.
+  const int hears = bound_socket(lane.side(), kPort), sends = bound_socket(lane.side(), kPort + 1);
+  const auto set = [](int fd, int level, int name, int value) {
+    setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(hears, IPPROTO_IP, IP_RECVTTL, 1);
+  set(hears, IPPROTO_IP, IP_RECVTOS, 1);
+  set(hears, IPPROTO_UDP, UDP_GRO, 1);
+  set(sends, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+  const sockaddr_in theirs = socket_address(other(lane.side()), kPort);
+  std::array<std::byte, 2048> bytes{};
+  alignas(cmsghdr) std::array<std::byte, 128> control{};
+  lane.meet();
+  lane.sample("limit/udp_frame_ping_pong", kPingBytes, "us", [&] {
+    return ping_pong_us(
+        lane.side(),
+        [&](std::uint64_t) {
+          sendto(sends, bytes.data(), kPingBytes, 0, generic(theirs), sizeof theirs);
+        },
+        [&](std::uint64_t) {
+          for (ssize_t got = -1; got <= 0;) {
+            sockaddr_in from{};
+            iovec part{bytes.data(), bytes.size()};
+            msghdr header{};
+            header.msg_name = &from;
+            header.msg_namelen = sizeof from;
+            header.msg_iov = &part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.data();
+            header.msg_controllen = control.size();
+            got = recvmsg(hears, &header, MSG_DONTWAIT);
+          }
+        });
+  });
+  lane.meet();
+  close(hears);
+  close(sends);
+}
+
 void measure_raw_stream(const Lane& lane) {
-  enter_place(lane.side());
+  enter_place(lane);
   const RawSocket socket(lane.side());
   std::atomic<std::uint64_t>& arrived = lane.shared().credit.value;
   std::vector<std::byte> bytes(1 << 16);
   // Segments as large as the frames that weft sends over this way.
-  const std::size_t segment = places().first.network_namespace.empty() ? 4112 : 1040;
+  const std::size_t segment = places().apart() ? 1040 : 4112;
   const std::size_t message = std::min<std::size_t>(65000 / segment, 64) * segment;
   socket.set(IPPROTO_UDP, UDP_GRO, 1);
   if (lane.first()) socket.set(IPPROTO_UDP, UDP_SEGMENT, static_cast<int>(segment));

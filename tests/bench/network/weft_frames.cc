@@ -16,7 +16,7 @@ constexpr std::size_t kOutstanding = 64;
 constexpr std::size_t kStreamDepth = 8;
 
 verbs::DeviceOptions options(const Lane& lane) {
-  enter_place(lane.side());
+  enter_place(lane);
   verbs::DeviceOptions out;
   out.path = verbs::PathPolicy::kFramed;
   out.ports.push_back({places().of(lane.side()).address, true});

@@ -230,6 +230,32 @@ TEST(FaultPort, hands_up_no_more_than_asked_and_forgets_nothing) {
   EXPECT_EQ(inversions(line.order()), 0u);
 }
 
+TEST(FaultPort, marks_what_may_be_marked_and_nothing_else) {
+  weft::test::PipeHub hub;
+  const auto sender = hub.make_port(kThere);
+  FaultPort port(hub.make_port(kHere), parse_faults("mark=100%").value(), 7, [] { return 0; });
+  struct Classes : Receiver {
+    void on_frame(const Incoming& frame) override { all.push_back(frame.flow.traffic_class); }
+    void on_bad_checksum() override {}
+    void on_malformed() override {}
+    std::vector<std::uint8_t> all;
+  } got;
+  Bytes payload = test::random_bytes(16, 1);
+  const std::span<std::byte> piece(payload);
+  for (const int traffic_class : {0x20, 0x22, 0x21, 0x23}) {
+    transport::OutFrame frame;
+    test::make_send(frame, 0, {&piece, 1});
+    network::Flow flow = test::flow_to(kHere);
+    flow.source = kThere;
+    flow.traffic_class = static_cast<std::uint8_t>(traffic_class);
+    const Outgoing out{&frame, flow};
+    ASSERT_EQ(sender->send({&out, 1}).taken, 1u);
+  }
+  port.receive(got, 64);
+  EXPECT_EQ(got.all, (std::vector<std::uint8_t>{0x20, 0x23, 0x23, 0x23}));
+  EXPECT_EQ(port.counts().marked, 3u);
+}
+
 TEST(FaultPort, does_the_same_again_for_the_same_seed) {
   const auto run = [](std::uint64_t seed) {
     FaultLine line("loss=3%,dup=3%,reorder=5%,corrupt=3%,delay=1us..90us,rate=10Gbit", seed);

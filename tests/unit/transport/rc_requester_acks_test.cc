@@ -173,7 +173,7 @@ TEST_F(Requester, stops_at_a_full_window_and_asks_for_an_acknowledgement_there) 
   std::uint32_t since = 0;
   for (const Frame& frame : frames) {
     since = frame.packet().bth.ack_request ? 0 : since + 1;
-    EXPECT_LT(since, transport::kAckEveryFrames);
+    EXPECT_LT(since, transport::AckRequests::kEveryFrames);
   }
   ack(99);
   EXPECT_EQ(end.requests().size(), 300u - frames.size()) << "the window has grown";

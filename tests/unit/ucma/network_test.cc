@@ -65,6 +65,18 @@ TEST(UcmaNetwork, the_same_request_again_is_no_second_one) {
   EXPECT_FALSE(server.channel.next(200));
 }
 
+TEST(UcmaNetwork, a_request_for_longer_frames_than_the_device_carries_is_refused) {
+  FarListener server;
+  ASSERT_NO_FATAL_FAILURE(server.listen());
+  cm::Packet packet = request_from(kFar, server.listener.port(), 9);
+  std::get<cm::Request>(packet.message.body).mtu_code = 6;  // 4096 has 5
+  ASSERT_EQ(cm::hand_over(packet), cm::HandedOver::kTaken);
+  EXPECT_FALSE(server.channel.next(200)) << "the program never hears of it";
+  std::get<cm::Request>(packet.message.body).mtu_code = 5;
+  ASSERT_EQ(cm::hand_over(packet), cm::HandedOver::kTaken);
+  EXPECT_TRUE(server.channel.next()) << "nothing of it is left";
+}
+
 TEST(UcmaNetwork, a_host_that_no_device_has_a_route_to_is_unreachable) {
   const Channel channel;
   const Id id = Id::create(channel, RDMA_PS_TCP, 0x52);

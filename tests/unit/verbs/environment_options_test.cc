@@ -61,7 +61,7 @@ TEST(EnvironmentOptions, name_variable_value_and_what_is_allowed_when_wrong) {
   for (const auto& [name, value, allowed] :
        {Wrong{"WEFT_PATH", "fast", "framed or auto"},
         Wrong{"WEFT_PATH", "Framed", "framed or auto"}, Wrong{"WEFT_FAULTS", "loss=5", "loss=1%"},
-        Wrong{"WEFT_FAULTS", "loss=1%,lag=2ms", "loss, dup, reorder, corrupt, delay, rate"},
+        Wrong{"WEFT_FAULTS", "loss=1%,lag=2ms", "loss, dup, reorder, corrupt, mark, delay, rate"},
         Wrong{"WEFT_FAULTS_SEED", "x7", "a number"}, Wrong{"WEFT_FAULTS_SEED", "-7", "a number"},
         Wrong{"WEFT_FAULTS_SEED", "7.", "a number"},
         Wrong{"WEFT_FAULTS_SEED", "18446744073709551616", "a number"}}) {

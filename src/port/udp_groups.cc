@@ -1,0 +1,48 @@
+#include "port/udp_groups.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "network/address.h"
+
+namespace weft::port {
+
+Result<void> UdpGroups::join(const Gid& group, int epoll) {
+  if (group.is_ipv4() != local_.is_ipv4()) {
+    return fail(Errc::kInvalidArgument, "group " + network::to_string(group) +
+                                            ": not of the family of the port's address " +
+                                            network::to_string(local_));
+  }
+  const std::lock_guard guard(lock_);
+  const auto found = std::ranges::find(groups_, group, &Group::address);
+  if (found != groups_.end()) {
+    ++found->members;
+    return {};
+  }
+  if (groups_.size() >= kMostGroups) {
+    return fail(Errc::kOutOfMemory, "group " + network::to_string(group) +
+                                        ": the port is in as many groups as it can be");
+  }
+  auto socket = open_group_socket(group, local_, interface_);
+  if (!socket) return tl::unexpected(socket.error());
+  epoll_event event{};
+  event.events = EPOLLIN;
+  // Without it a member that never polls would wait in vain.
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, socket->fd(), &event) != 0) {
+    return fail(Errc::kSystem, "group " + network::to_string(group) + ": cannot be waited for");
+  }
+  groups_.push_back({group, std::move(*socket), std::make_unique<UdpInbox>(group), 1});
+  count_.store(groups_.size(), std::memory_order_relaxed);
+  return {};
+}
+
+void UdpGroups::leave(const Gid& group) {
+  const std::lock_guard guard(lock_);
+  const auto found = std::ranges::find(groups_, group, &Group::address);
+  if (found == groups_.end() || --found->members != 0) return;
+  groups_.erase(found);  // the kernel leaves the group with the socket
+  count_.store(groups_.size(), std::memory_order_relaxed);
+}
+
+}  // namespace weft::port

@@ -1,0 +1,66 @@
+// Which requests of a reliable connection ask for an acknowledgement. A message that the program
+// waits for does, and every so many frames one does. A short message without completion need not:
+// its acknowledgement would tell nobody anything, and costs both ends a frame. Whatever is still
+// unacknowledged when the traffic stops is asked for by a probe (rc.h); where that happens again
+// and again, the next messages ask themselves. A plain value inside the requester; time comes in
+// as an argument.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "weft/types.h"
+
+namespace weft::transport {
+
+class AckRequests {
+ public:
+  /// A message without completion that is longer than this asks too: to probe it would cost more.
+  static constexpr std::uint32_t kShortBytes = 1024;
+  /// No frame of a connection that goes on sending stays unacknowledged for longer.
+  static constexpr Nanoseconds kLongestSilence_ns = 100'000;
+  static constexpr std::uint32_t kEveryFrames = 32;
+  static constexpr unsigned kMostAsking = 255;
+
+  void start(Psn first) {
+    *this = {};
+    asked_ = first;
+  }
+
+  /// A frame that need not ask is about to leave, perhaps the last one of a message; true: it
+  /// should all the same.
+  bool should_ask(std::uint32_t every_frames, bool ends_message, Nanoseconds now) {
+    if (ends_message && asking_ > 0) {
+      --asking_;
+      return true;
+    }
+    if (silent_frames_ == 0) silent_since_ = now;
+    if (++silent_frames_ >= every_frames) {
+      in_vain_ = 0;  // traffic that goes on, as expected
+      return true;
+    }
+    return ends_message && now >= silent_since_ + kLongestSilence_ns;
+  }
+  /// The frame before this number asks.
+  void on_ask(Psn behind) {
+    silent_frames_ = 0;
+    if (asked_.before(behind)) asked_ = behind;
+  }
+  /// Nothing came for so long that a probe goes out.
+  void on_probe(Psn unacked) {
+    if (is_awaited(unacked)) return;  // a loss, or a peer that sleeps: asking would not have helped
+    in_vain_ = std::min(2 * in_vain_ + 1, kMostAsking);
+    asking_ = in_vain_;
+  }
+  /// An acknowledgement is on its way, or will be once the peer has what is under way.
+  bool is_awaited(Psn unacked) const { return unacked.before(asked_); }
+
+ private:
+  Psn asked_;  ///< behind the last frame that asked
+  std::uint32_t silent_frames_ = 0;
+  Nanoseconds silent_since_ = 0;
+  unsigned asking_ = 0;   ///< so many more frames ask
+  unsigned in_vain_ = 0;  ///< so many did after the last probe of this kind
+};
+
+}  // namespace weft::transport
