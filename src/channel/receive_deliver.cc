@@ -187,11 +187,13 @@ void ReceiveHalf::release_region(Incoming& message) {
 void ReceiveHalf::advance_consumed() {
   while (consumed_ != deliver_ && frame_at(consumed_).live == 0) ++consumed_;
   if (!retired_.exists() || static_cast<std::int32_t>(consumed_ - base_) < 0) return;
-  if (retired_.registered) {
+  if (settings_.keep_small && retired_.phase <= current_.phase) {
     kept_.push_back(retired_);
     retired_ = {};
-  } else {
+  } else if (settings_.strict) {
     drop(retired_);
+  } else {
+    wires_.discard(retired_);
   }
 }
 

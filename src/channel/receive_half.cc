@@ -186,8 +186,7 @@ void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
   current_ = pending_;
   pending_ = {};
   base_ = next_frame;
-  // Nobody writes there any more: the key dies now, the memory when the last view does.
-  if (!settings_.keep_small || retired_.phase > current_.phase) wires_.unregister(retired_);
+  // Nobody writes there any more: its key and then its memory go when the last view does.
   advance_consumed();
 }
 

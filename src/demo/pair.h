@@ -47,6 +47,8 @@ class Pair {
   std::uint64_t exchange(std::uint64_t mine);
 
  private:
+  void take_core() const;
+
   Side side_;
   pid_t child_ = -1;
   int out_ = -1, in_ = -1;

@@ -303,12 +303,12 @@ bool Notebook::take(std::uint64_t wr_id, bool is_receive, NotedRequest* out) {
 }
 
 void note(Qp& qp, const SendRequest& request) {
-  qp.notebook.add({request.wr_id, request.op, false,
+  qp.notebook->add({request.wr_id, request.op, false,
                    std::vector<Sge>(request.sges.begin(), request.sges.end()), request.remote});
 }
 
 void note(Qp& qp, const ReceiveRequest& request) {
-  qp.notebook.add({request.wr_id,
+  qp.notebook->add({request.wr_id,
                    SendOp::kSend,
                    true,
                    std::vector<Sge>(request.sges.begin(), request.sges.end()),
@@ -348,7 +348,7 @@ void explain_completion(Context& context, const ibv_wc& completion) {
   context.qps.with(completion.qp_num, [&](Qp& qp) {
     const bool is_receive = (completion.opcode & IBV_WC_RECV) != 0;
     NotedRequest request;
-    const bool known = qp.notebook.take(completion.wr_id, is_receive, &request);
+    const bool known = qp.notebook->take(completion.wr_id, is_receive, &request);
     say(fmt::format("{} (wr_id {:#x}, {} bytes) on {} failed: {}. {}.",
                     is_receive ? "a receive" : to_string(request.op), completion.wr_id,
                     total(request.sges), describe(qp), to_string(status),

@@ -222,6 +222,7 @@ struct Batch {
   std::vector<std::size_t> sge_counts;  ///< of each request
   std::vector<std::byte> inline_bytes;  ///< copies, until the post has copied them again
   int error = 0;
+  std::mutex mutex;  ///< from wr_start to wr_complete
 };
 
 struct Qp {
@@ -235,9 +236,8 @@ struct Qp {
   int opens = 1;          ///< of such a one; under Context::xrcd_mutex
   std::uint32_t errors_given = 0;
   ibv_ah_attr address{};
-  Notebook notebook;       ///< empty unless explaining()
-  std::mutex batch_mutex;  ///< from wr_start to wr_complete
-  Batch batch;
+  std::unique_ptr<Notebook> notebook;  ///< null unless explaining()
+  std::unique_ptr<Batch> batch;        ///< null unless extended
 
   explicit Qp(verbs::QueuePair made) : qp(std::move(made)) {}
   static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }

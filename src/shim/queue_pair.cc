@@ -152,6 +152,9 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   }
   auto* qp = new (std::nothrow) Qp(std::move(*made));
   if (qp == nullptr) return refuse(ENOMEM);
+  qp->extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  if (qp->extended) qp->batch = std::make_unique<Batch>();
+  if (explaining()) qp->notebook = std::make_unique<Notebook>();
   ibv_qp& shown = qp->shown.qp_base;
   shown.context = context;
   shown.qp_context = attr.qp_context;
@@ -233,9 +236,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     return refuse(EOPNOTSUPP);
   }
   Qp* qp = make_qp(context, *attr);
-  if (qp == nullptr) return nullptr;
-  qp->extended = extended;
-  return qp->plain();
+  return qp == nullptr ? nullptr : qp->plain();
 }
 
 }  // namespace weft::shim

@@ -270,7 +270,7 @@ void Agent::apply(Identifier& id, cm::Outcome& out) {
 bool Agent::transmit(Identifier& id, const cm::Message& message) {
   const bool opens = std::holds_alternative<cm::Request>(message.body) ||
                      std::holds_alternative<cm::ServiceRequest>(message.body);
-  if (opens) id.first_message = message;
+  if (opens) id.first_message = std::make_unique<const cm::Message>(message);
   if (id.link.value == 0) {
     if (!opens) return true;
     if (id.off_host) {

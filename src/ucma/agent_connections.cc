@@ -60,7 +60,7 @@ int Agent::ask(Identifier& id, std::span<const std::byte> private_data) {
   question.service = cm::service_id(id.space, id.destination.port);
   if (id.off_host && !claim_block()) return EMFILE;
   const cm::CommId number = new_comm_id();
-  id.query.emplace(number, cm::Timing());
+  id.query = std::make_unique<cm::ServiceQuery>(number, cm::Timing());
   by_comm_id_[number] = &id;
   cm::Outcome out;
   id.query->ask(std::move(question), now(), out);
