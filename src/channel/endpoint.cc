@@ -120,6 +120,9 @@ void Endpoint::set_mode(Mode mode) {
   mode_ = mode;
   tell_wanted_ = true;
   tell();
+  if (mode != Mode::kAsleep) return;
+  send_.rest();
+  receive_.rest();
 }
 
 void Endpoint::wish_smaller(bool wish) {

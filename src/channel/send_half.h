@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,9 @@
 namespace weft::channel {
 
 struct SendFigures {
-  std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0;
-  std::uint64_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
-  std::uint64_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0, loans = 0;
+  std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, loans = 0;
+  std::uint32_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
+  std::uint32_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0;
 };
 
 class SendHalf {
@@ -81,7 +82,7 @@ class SendHalf {
   /// The last record of this direction; false: no room yet.
   bool close();
   /// Everything has been posted and every slot has been given back.
-  bool drained() const { return !frame_open_ && consumed_ == next_ && loans_.empty(); }
+  bool drained() const { return !frame_open_ && consumed_ == next_ && rarely().loans.empty(); }
   bool has_open_frame() const { return frame_open_; }
   void note_consumed(std::uint32_t consumed);
   /// To be told in this end's next head or status: what the other direction has consumed.
@@ -92,7 +93,11 @@ class SendHalf {
   std::uint32_t phase() const { return local_.phase; }
   std::uint32_t slots() const { return local_.slots; }
   bool moving() const { return state_ != State::kSteady; }
-  bool busy() const { return moving() || old_.exists() || frame_open_ || !loans_.empty(); }
+  bool busy() const {
+    return moving() || frame_open_ || rarely().old.exists() || !rarely().loans.empty();
+  }
+  /// Nothing is to be expected for a while: gives back what only growth and loans need.
+  void rest();
   std::uint32_t sequence() const { return sequence_; }
   std::uint64_t registered_bytes() const;
   const SendFigures& figures() const { return figures_; }
@@ -132,7 +137,7 @@ class SendHalf {
                             std::uint64_t total);
   std::uint64_t take_lent(std::span<const iovec> vector, std::uint64_t total);
   bool is_lent(const iovec& element) const {
-    return element.iov_base == lent_memory_ && element.iov_len == lent_bytes_;
+    return element.iov_base == rarely().lent_memory && element.iov_len == rarely().lent_bytes;
   }
   void settle_loans();
   bool fail(std::string_view why);
@@ -158,9 +163,30 @@ class SendHalf {
   std::byte* const control_;
   const std::uint32_t channel_;
 
-  Ring local_, fresh_, old_;  // fresh_: provisioned for the next phase; old_: being drained
-  std::vector<Ring> kept_;    // of phases that were left, if the user wants them kept
-  RemoteRing remote_, granted_;
+  struct Loan {
+    Region region;
+    std::uint32_t number;
+  };
+  /// What a connection that neither grows nor lends has no use for: most have none of it.
+  struct Rare {
+    Ring fresh, old;         // fresh: provisioned for the next phase; old: being drained
+    std::vector<Ring> kept;  // of phases that were left, if the user wants them kept
+    RemoteRing granted;
+    std::vector<Loan> loans;            // oldest first; few
+    const void* lent_memory = nullptr;  // what take() lent, to be recognised when it comes again
+    std::uint64_t lent_bytes = 0;
+    std::uint32_t old_last_work = 0;
+  };
+  static const Rare kNothingRare;
+  Rare& rare() {
+    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+  const Rare& rarely() const { return rare_ == nullptr ? kNothingRare : *rare_; }
+
+  Ring local_;
+  RemoteRing remote_;
+  std::unique_ptr<Rare> rare_;
   std::uint32_t next_ = 0;  // sequence of the frame that is posted next
   std::uint32_t base_ = 0;  // of the first frame in the current ring
   std::uint32_t consumed_ = 0;
@@ -176,22 +202,13 @@ class SendHalf {
   std::uint32_t sequence_ = 0;
   std::uint32_t tries_ = 0;
   std::uint32_t frame_work_ = 0;  // the work of the newest frame
-  std::uint32_t old_last_work_ = 0;
-  std::uint32_t control_frame_ = 0;  // the frame with the control message
   Nanoseconds answer_deadline_ = kNever;
   Nanoseconds no_growth_until_ = 0;
   Nanoseconds last_large_ns_ = 0;
   std::uint64_t history_ = 0;  // one bit for each of the last 64 messages: oversized?
 
-  struct Loan {
-    Region region;
-    std::uint32_t number;
-  };
-  std::vector<Loan> loans_;  // oldest first; few
   std::uint32_t offers_ = 0, peer_pulled_ = 0;
-  const void* lent_memory_ = nullptr;  // what take() lent, to be recognised when it comes again
-  std::uint64_t lent_bytes_ = 0;
-  std::uint32_t lent_number_ = 0;
+  std::uint32_t lent_number_ = 0;  // of what take() lent; 0: nothing
 
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
   SendFigures figures_;

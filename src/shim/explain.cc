@@ -304,15 +304,15 @@ bool Notebook::take(std::uint64_t wr_id, bool is_receive, NotedRequest* out) {
 
 void note(Qp& qp, const SendRequest& request) {
   qp.notebook->add({request.wr_id, request.op, false,
-                   std::vector<Sge>(request.sges.begin(), request.sges.end()), request.remote});
+                    std::vector<Sge>(request.sges.begin(), request.sges.end()), request.remote});
 }
 
 void note(Qp& qp, const ReceiveRequest& request) {
   qp.notebook->add({request.wr_id,
-                   SendOp::kSend,
-                   true,
-                   std::vector<Sge>(request.sges.begin(), request.sges.end()),
-                   {}});
+                    SendOp::kSend,
+                    true,
+                    std::vector<Sge>(request.sges.begin(), request.sges.end()),
+                    {}});
 }
 
 void note_region(const ibv_mr* mr, std::uint32_t access, const void* caller) {
