@@ -41,7 +41,7 @@ enum class Transfer : std::uint8_t { kEager, kRendezvous };
 
 struct Settings {
   /// Small: 100 to 2,000 bytes. Every further one: 1,000 to 200,000, and larger than the last.
-  std::vector<PhaseSize> phases{{512, 4}, {16384, 4}};
+  std::vector<PhaseSize> phases{{512, 3}, {16384, 4}};
   std::uint8_t start_phase = 0;  ///< with the last one: fixed buffers
   /// Oversized is what is strictly larger: bytes, or, if that is 0, a share of the phase's size.
   std::uint32_t threshold_bytes = 0;

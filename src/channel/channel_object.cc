@@ -123,7 +123,7 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
     return std::nullopt;
   }
   Ring ring{made->block.memory,           slots, slot_bytes, phase,
-            Slab::local_key(made->block), {},    nullptr,    true};
+            Slab::local_key(made->block), {},    true,       nullptr};
   if (use == RingUse::kReceive) {
     ring.remote_key = RemoteKey(made->region->rkey);
     for (std::uint32_t i = 1; i <= slots; ++i) store(ring.slot(i) - kTailBytes, std::uint64_t{0});

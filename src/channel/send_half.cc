@@ -138,7 +138,7 @@ bool SendHalf::make_room(std::uint32_t record_bytes) {
 
 bool SendHalf::post_frame(bool signaled) {
   if (!frame_open_) return true;
-  if (in_flight() >= limit() || !outlet_.has_room()) return false;
+  if (in_flight() >= limit() + (urgent_ ? 1 : 0) || !outlet_.has_room()) return false;
   std::byte* frame = frame_;
   const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
   store(frame, tag);
@@ -156,7 +156,7 @@ bool SendHalf::post_frame(bool signaled) {
   reported_ = reverse_consumed_;
   ++next_;
   ++figures_.frames;
-  frame_open_ = false;
+  frame_open_ = urgent_ = false;
   return true;
 }
 

@@ -116,12 +116,15 @@ class SendHalf {
     const bool before = static_cast<std::int32_t>(consumed_ - base_) < 0;
     return next_ - (before ? base_ : consumed_);
   }
+  /// Frames under way; the last slot is kept for small messages to gather in, except from the
+  /// protocol, which so gets on even when a view holds a slot.
   std::uint32_t limit() const { return limit_; }
   std::uint32_t frame_bytes_most() const { return frame_most_; }
   std::uint32_t room() const { return frame_most_ - used_ - kTailBytes; }
   std::byte* append(Kind kind, std::uint32_t length) {
     std::byte* at = frame_ + used_;
     store(at, RecordHead{kind, length});
+    urgent_ = urgent_ || (kind >= Kind::kMove && kind != Kind::kOffer);
     used_ += kRecordBytes + round_up_8(length);
     return at + kRecordBytes;
   }
@@ -211,6 +214,7 @@ class SendHalf {
   std::uint32_t lent_number_ = 0;  // of what take() lent; 0: nothing
 
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
+  bool urgent_ = false;  // the open frame has something for the protocol
   SendFigures figures_;
   std::string_view error_;
 };

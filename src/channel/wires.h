@@ -22,8 +22,8 @@ struct Ring {
   std::uint32_t phase = 0;
   LocalKey local_key;
   RemoteKey remote_key;
-  void* handle = nullptr;  ///< the driver's
   bool registered = false;
+  void* handle = nullptr;  ///< the driver's
 
   bool exists() const { return memory != nullptr; }
   std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }

@@ -30,6 +30,7 @@ class Resender {
   }
 
   Nanoseconds deadline() const { return deadline_; }
+  const Timing& timing() const { return timing_; }
   /// After the deadline; false when the last retry had its time.
   bool on_timer(Nanoseconds now, Outcome& out) {
     if (sent_ > timing_.retries) return false;

@@ -52,7 +52,11 @@ class Bench {
     measure("stream", [this] { streams(); });
     measure("first_large", [this] { first_large(); });
     measure("while_growing", [this] { while_growing(); });
-    measure("idle", [this] { idle(); });
+    measure("idle", [this] {
+      idle("", {});
+      idle(", tiny", Settings::tiny());
+    });
+    measure("many", [this] { many(); });
     pair_.meet();
     if (pair_.here()) print();
   }
@@ -239,31 +243,72 @@ class Bench {
     return value;
   }
 
-  void idle() {
+  /// Registered memory and heap of both sides together, in KiB.
+  double weight() {
+    const double mine =
+        static_cast<double>(mallinfo2().uordblks + pair_.context().figures().used_bytes);
+    return (mine + static_cast<double>(pair_.exchange(static_cast<std::uint64_t>(mine)))) / 1024;
+  }
+  double resident() {
+    const double mine = pss_kib();
+    return mine + static_cast<double>(pair_.exchange(static_cast<std::uint64_t>(mine)));
+  }
+
+  void idle(const std::string& name, const Settings& settings) {
     const int count = options_.connections;
-    auto warm = pair_.open({});
-    pair_.meet();
-    const double before = pss_kib();
-    const auto heap_before = mallinfo2().uordblks;
-    const std::uint64_t used_before = pair_.context().figures().used_bytes;
+    auto warm = pair_.open(settings);
+    const double before = weight(), resident_before = resident();
     const auto begun = Clock::now();
-    auto channels = pair_.open_many({}, count);
+    auto channels = pair_.open_many(settings, count);
     const double seconds = us_since(begun) / 1e6;
-    const double each = 1024.0 * count;
-    const double heap = static_cast<double>(mallinfo2().uordblks - heap_before) / each;
-    const double used =
-        static_cast<double>(pair_.context().figures().used_bytes - used_before) / each;
-    const auto theirs = pair_.exchange(static_cast<std::uint64_t>(1000 * (heap + used)));
-    const auto pages = pair_.exchange(
-        static_cast<std::uint64_t>(std::max(0.0, 1000 * (pss_kib() - before) / count)));
+    const double weighs = (weight() - before) / count;
+    const double resides = (resident() - resident_before) / count;
+    const double registered =
+        static_cast<double>(channels.front().statistics().registered_bytes) / 1024;
     if (pair_.here()) {
-      row("idle connection, registered, both sides", "KiB").push_back(2 * used);
-      row("idle connection, registered and heap, both sides", "KiB")
-          .push_back(heap + used + static_cast<double>(theirs) / 1000);
-      row("idle connection, resident, both sides", "KiB")
-          .push_back((pss_kib() - before) / count + static_cast<double>(pages) / 1000);
-      row("connections", "1/s").push_back(count / seconds);
+      row("idle connection" + name + ", registered, both sides", "KiB").push_back(2 * registered);
+      row("idle connection" + name + ", registered and heap, both sides", "KiB").push_back(weighs);
+      row("idle connection" + name + ", resident, both sides", "KiB").push_back(resides);
+      row("connections" + name, "1/s").push_back(count / seconds);
     }
+    keep(channels);
+  }
+
+  // Ten thousand connections, one in a hundred busy with messages of 16 KiB.
+  void many() {
+    const int count = options_.many;
+    constexpr int kBusyEvery = 100;
+    const double before = weight();
+    auto channels = pair_.open_many({}, count);
+    const std::uint64_t quiet = channels[1].statistics().registered_bytes;
+    const std::vector<std::byte> message(16384);
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < count; i += kBusyEvery) {
+        if (pair_.here()) put(channels[i], message);
+        if (!pair_.here()) get(channels[i]);
+      }
+    }
+    const double weighs = weight() - before;
+    int grown = 0, changed = 0;
+    for (int i = 0; i < count; ++i) {
+      const auto now = channels[i].statistics();
+      if (i % kBusyEvery == 0) {
+        grown += now.send_phase > 0 ? 1 : 0;
+      } else {
+        changed += now.registered_bytes != quiet || now.send_phase != 0 ? 1 : 0;
+      }
+    }
+    const auto changed_there = static_cast<double>(pair_.exchange(changed));
+    if (pair_.here()) {
+      const std::string name = fmt::format("{} connections, 1 % busy: ", count);
+      row(name + "registered and heap, both sides", "MiB").push_back(weighs / 1024);
+      row(name + "grown", "").push_back(grown);
+      row(name + "quiet ones that changed, both sides", "").push_back(changed + changed_there);
+    }
+    keep(channels);
+  }
+
+  void keep(std::vector<Channel>& channels) {
     pair_.meet();
     leave_open_.insert(leave_open_.end(), std::make_move_iterator(channels.begin()),
                        std::make_move_iterator(channels.end()));

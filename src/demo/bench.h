@@ -9,7 +9,8 @@ namespace weft::demo {
 struct BenchOptions {
   std::string address = "127.0.0.1";
   std::string only;
-  int connections = 1000;
+  int connections = 1000;  ///< idle ones
+  int many = 10'000;       ///< of which one in a hundred is busy
   bool json = false;
 };
 

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   bench_command->add_flag("--json", bench.json, "for programs");
   bench_command->add_option("--only", bench.only, "one measurement by name");
   bench_command->add_option("--connections", bench.connections, "idle ones, to be weighed");
+  bench_command->add_option("--many", bench.many, "of which one in a hundred is busy");
   bench_command->add_option("--address", bench.address, "of the RDMA device");
   CLI11_PARSE(app, argc, argv);
   if (show_command->parsed()) return weft::demo::show(show);

@@ -85,7 +85,7 @@ const char* kind_of(ibv_qp_type type) {
 std::string describe(const Qp& qp) {
   const QueuePairAttributes a = qp.qp.attributes();
   std::string text = fmt::format("queue pair {:#x} ({}, state {})", qp.qp.number().value,
-                                 kind_of(qp.shown.qp_base.qp_type), to_string(qp.qp.state()));
+                                 kind_of(qp.shown().qp_type), to_string(qp.qp.state()));
   if (a.remote_qpn.value != 0) {
     text += fmt::format(", connected to {:#x} at {}", a.remote_qpn.value,
                         network::to_string(a.remote_gid));
@@ -151,7 +151,7 @@ std::string why_local(const Qp& qp, const NotedRequest& request, bool writes) {
           "IBV_ACCESS_LOCAL_WRITE",
           element, registered);
     }
-    if (qp.shown.qp_base.pd != nullptr && region.pd != qp.shown.qp_base.pd->handle) {
+    if (qp.shown().pd != nullptr && region.pd != qp.shown().pd->handle) {
       return fmt::format("{}, whose region is of another protection domain than the queue pair. {}",
                          element, registered);
     }

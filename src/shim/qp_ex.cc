@@ -141,7 +141,8 @@ std::uint64_t offered_operations(ibv_qp_type type) {
 }
 
 void set_posting(Qp& qp) {
-  ibv_qp_ex& shown = qp.shown;
+  if (!qp.extended) return;
+  ibv_qp_ex& shown = qp.shown_ex();
   shown.wr_start = start;
   shown.wr_complete = complete;
   shown.wr_abort = [](ibv_qp_ex* at) { Qp::of(at).batch->mutex.unlock(); };

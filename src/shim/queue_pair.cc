@@ -150,12 +150,13 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
     if (explaining()) explain_call("ibv_create_qp", context->device->name, made.error());
     return refuse(made.error());
   }
-  auto* qp = new (std::nothrow) Qp(std::move(*made));
+  const bool extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  auto* qp = new (Qp::Extended{extended}) Qp(std::move(*made));
   if (qp == nullptr) return refuse(ENOMEM);
-  qp->extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  qp->extended = extended;
   if (qp->extended) qp->batch = std::make_unique<Batch>();
   if (explaining()) qp->notebook = std::make_unique<Notebook>();
-  ibv_qp& shown = qp->shown.qp_base;
+  ibv_qp& shown = qp->shown();
   shown.context = context;
   shown.qp_context = attr.qp_context;
   shown.qp_num = qp->qp.number().value;
@@ -272,7 +273,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_qp_to_qp_ex, nullptr, shown);
   Qp& qp = Qp::of(shown);
-  return qp.extended ? &qp.shown : nullptr;
+  return qp.extended ? &qp.shown_ex() : nullptr;
 }
 
 int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {

@@ -86,7 +86,7 @@ TEST(Growth, the_small_buffers_are_unregistered_and_freed_after_their_last_write
   ASSERT_TRUE(pair.receive());
   pair.settle();
   EXPECT_EQ(pair.keys.find(small.key.value, small.address, 8), nullptr);
-  const std::size_t large = 4 * slot_bytes_of(16384), ring = 4 * slot_bytes_of(512);
+  const std::size_t large = 4 * slot_bytes_of(16384), ring = 3 * slot_bytes_of(512);
   EXPECT_EQ(pair.here.wires.live_bytes, before - ring + large);
   EXPECT_EQ(pair.there.wires.live_bytes, before - ring + large);
 }
