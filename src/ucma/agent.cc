@@ -180,8 +180,7 @@ void Agent::destroy(Identifier& id) {
     id.answer->answer(no, out);
   }
   for (const auto& message : out.messages) transmit(id, message);
-  const auto events =
-      id.file->take([&](const QueuedEvent& event) { return event.owner == id.handle; });
+  const auto events = id.file->take_of(id.handle);
   for (const QueuedEvent& event : events) {
     // A request that the program never saw.
     Identifier* const child = event.has_child ? find(event.child) : nullptr;
@@ -204,8 +203,7 @@ void Agent::forget_comm_ids(const Identifier& id) {
 }
 
 void Agent::migrate(Identifier& id, File& to) {
-  const auto events =
-      id.file->take([&](const QueuedEvent& event) { return event.owner == id.handle; });
+  const auto events = id.file->take_of(id.handle);
   for (const QueuedEvent& event : events) {
     Identifier* const child = event.has_child ? find(event.child) : nullptr;
     if (child != nullptr) child->file = &to;

@@ -135,7 +135,7 @@ std::pair<Identifier*, Multicast*> Agent::find_group(Handle handle) {
 }
 
 std::uint32_t Agent::leave(Identifier& id, Handle handle) {
-  id.file->take([&](const QueuedEvent& event) { return event.has_group && event.group == handle; });
+  id.file->drop_of_group(handle);
   const auto found = std::find_if(id.groups.begin(), id.groups.end(),
                                   [&](const Multicast& each) { return each.handle == handle; });
   WEFT_ASSERT(found != id.groups.end());
