@@ -99,7 +99,12 @@ int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
     const std::uint32_t seen = sequence_.load(std::memory_order_acquire);
     int error = 0;
     if (deliver(in, out_bytes, error)) return error;
-    if (nonblocking()) return EAGAIN;
+    if (nonblocking()) {
+      const Agent::Guard guard(agent_);
+      agent_.poll();
+      if (events_.empty()) return EAGAIN;
+      continue;
+    }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const int woken = sleep_on(sequence_, seen);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
