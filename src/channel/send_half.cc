@@ -160,6 +160,32 @@ bool SendHalf::post_frame(bool signaled) {
   return true;
 }
 
+std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
+  const auto look_for_room = [this] {
+    note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+  };
+  std::size_t taken = 0;
+  for (const iovec& message : messages) {
+    const std::uint64_t length = message.iov_len;
+    if (length - 1 >= small_most_) break;
+    const auto needed = kRecordBytes + round_up_8(static_cast<std::uint32_t>(length));
+    if (frame_open_ && room() < needed) {
+      if (in_flight() >= limit()) look_for_room();
+      if (!post_frame()) break;
+    }
+    if (!frame_open_ && in_flight() > limit()) look_for_room();
+    if (!open_frame()) break;
+    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), message.iov_base, length);
+    history_ <<= 1;
+    figures_.bytes += length;
+    ++taken;
+  }
+  figures_.messages += taken;
+  if (frame_open_ && in_flight() >= limit()) look_for_room();
+  post_frame();
+  return taken;
+}
+
 std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_hint,
                              Nanoseconds now) {
   const std::uint64_t taken = take_any(vector, size_hint, now);

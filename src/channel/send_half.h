@@ -70,6 +70,8 @@ class SendHalf {
     if (in_flight() < limit()) post_frame();
     return true;
   }
+  /// The same for many messages: gives how many were taken.
+  std::size_t take_batch(std::span<const iovec> messages);
   /// Bytes of the message that was begun and not yet given whole; the next vector must be these.
   std::uint64_t rest_bytes() const { return rest_; }
   /// Lends a message in place: the memory must stay until loan_done(). 0: not yet.

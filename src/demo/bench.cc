@@ -127,10 +127,38 @@ class Bench {
     return count / us_since(begun);
   }
 
+  double batch_rate(Channel& channel, std::size_t count, std::size_t bytes) {
+    const std::vector<std::byte> message(bytes);
+    const std::vector<iovec> many(channel::Batch::kMost,
+                                  {const_cast<std::byte*>(message.data()), bytes});
+    channel::Batch batch;
+    const auto begun = Clock::now();
+    for (std::size_t done = 0; done < count;) {
+      if (pair_.here()) {
+        const std::size_t n = std::min(many.size(), count - done);
+        done += must(channel.try_send_batch(std::span(many).first(n))).messages;
+      } else {
+        done += must(channel.try_receive_batch(batch));
+      }
+    }
+    if (!pair_.here()) {
+      put(channel, std::span(message).first(1));
+      return 0;
+    }
+    get(channel);
+    return static_cast<double>(count) / us_since(begun);
+  }
+
   void rate() {
     auto growing = pair_.open({});
     auto fixed = pair_.open(Settings::fixed());
     for (int round = 0; round < 7; ++round) {
+      const double many = batch_rate(growing, 1'000'000, 8);
+      const double many_fixed = batch_rate(fixed, 1'000'000, 8);
+      if (pair_.here()) {
+        row("8 B messages in batches, growing", "M/s").push_back(many);
+        row("8 B messages in batches, fixed", "M/s").push_back(many_fixed);
+      }
       const double a = stream_rate(growing, 200'000, 8), b = stream_rate(fixed, 200'000, 8);
       if (!pair_.here()) continue;
       row("8 B messages, growing", "M/s").push_back(a);
