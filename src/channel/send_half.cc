@@ -88,8 +88,7 @@ void SendHalf::measure_rings() {
 void SendHalf::judge_small() {
   const bool ordinary =
       state_ == State::kSteady && rest_ == 0 && lent_number_ == 0 && !closed_ &&
-      !rarely().old.exists() && error_.empty() && local_.phase <= settings_.start_phase &&
-      settings_.policy != Policy::kCallerSays &&
+      !rarely().old.exists() && error_.empty() && settings_.policy != Policy::kCallerSays &&
       (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
   small_most_ = ordinary ? threshold() : 0;
   // What fits a smaller phase says nothing against shrinking; the rest is noted by take().

@@ -29,6 +29,27 @@ TEST(ChannelSystem, only_the_connection_that_needs_it_grows) {
   EXPECT_TRUE(ended.says("quiet:"));
 }
 
+TEST(ChannelSystem, of_many_channels_only_the_busy_ones_grow) {
+  // A12: five hundred, one in a hundred busy; `weft bench channel --only many` has ten thousand.
+  HOLDS_UNDER_WEFT("many_quiet_channels_stay_small");
+}
+
+TEST(ChannelSystem, growing_leaves_no_memory_behind) {
+  HOLDS_UNDER_WEFT("growing_leaves_no_memory_behind");
+}
+
+TEST(ChannelSystem, small_messages_travel_in_batches) {
+  HOLDS_UNDER_WEFT("small_messages_travel_in_batches");
+}
+
+TEST(ChannelSystem, a_batch_outlives_its_channel) {
+  HOLDS_UNDER_WEFT("a_batch_outlives_its_channel");
+}
+
+TEST(ChannelSystem, a_channel_is_named_once_however_much_arrives) {
+  HOLDS_UNDER_WEFT("a_channel_is_named_once_however_much_arrives");
+}
+
 TEST(ChannelSystem, the_memory_of_a_connection_falls_from_256_KB_to_16_KB) {
   // A18: all rings, both sides, reported.
   HOLDS_UNDER_WEFT("memory_of_a_connection");
