@@ -92,6 +92,8 @@ class ReceiveHalf {
   bool on_read_done(std::uint32_t number);
 
   std::uint32_t consumed() const { return consumed_; }
+  /// Frames that have landed.
+  std::uint32_t scanned() const { return scan_; }
   std::uint32_t pulled() const { return pulled_; }
   /// Slots that the sender can use: its own ring may have fewer.
   std::uint32_t window() const { return std::min(current_.slots, peer_slots_); }

@@ -124,6 +124,23 @@ TEST(Growth, a_view_keeps_the_memory_of_a_ring_that_was_left) {
   EXPECT_LT(pair.there.wires.live_bytes, held);
 }
 
+TEST(Growth, one_view_that_is_kept_does_not_stop_the_sender) {
+  for (const std::uint32_t slots : {3u, 4u}) {
+    Settings settings;
+    settings.phases[0].slots = slots;
+    SimulatedPair pair{settings};
+    ASSERT_EQ(pair.send("gone"), 4u);
+    ASSERT_EQ(pair.send("kept"), 4u);
+    pair.settle(1);
+    EXPECT_EQ(pair.receive(), "gone");
+    const auto view = pair.there.endpoint.deliver();
+    ASSERT_TRUE(view);
+    ASSERT_EQ(pair.send("next"), 4u);
+    pair.settle();
+    EXPECT_EQ(pair.receive(), "next");
+  }
+}
+
 TEST(Growth, goes_through_three_phases_and_back) {
   // A14: and shrinks through them after idle time, keys first.
   Settings settings;
