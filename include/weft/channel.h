@@ -139,7 +139,8 @@ class Channel {
   Result<void> send(std::string_view message, Deadline deadline);
 
   /// Sends without a copy: the peer reads the message where it is, which must stay until
-  /// returned(loan). 0: not yet.
+  /// returned(loan), also by the loss of the connection: then nobody can read it any more. 0: not
+  /// yet.
   Result<std::uint32_t> try_lend(std::span<const std::byte> message);
   bool returned(std::uint32_t loan) const;
 

@@ -79,6 +79,7 @@ void ChannelObject::lose(std::string why) {
   if (life_ == Life::kClosed || life_ == Life::kLost) return;
   if (error_.empty()) error_ = std::move(why);
   life_ = Life::kLost;
+  if (endpoint_) endpoint_->end_loans();
 }
 
 // The queue pair goes first: behind it no work is under way.

@@ -65,6 +65,7 @@ class Endpoint {
     return taken;
   }
   std::uint32_t lend(std::span<const std::byte> message) { return send_.lend(message); }
+  void end_loans() { send_.end_loans(); }
   std::optional<Incoming> deliver() {
     if (auto message = receive_.deliver_next()) return message;
     if (auto message = receive_.deliver()) return message;

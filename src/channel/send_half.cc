@@ -67,6 +67,13 @@ void SendHalf::stop() {
   rare_.reset();
 }
 
+void SendHalf::end_loans() {
+  loans_ended_ = true;
+  if (rare_ == nullptr) return;
+  for (Loan& loan : rare_->loans) wires_.give_back(loan.region);
+  rare_->loans.clear();
+}
+
 void SendHalf::rest() {
   if (rare_ == nullptr || busy() || rare_->fresh.exists() || !rare_->kept.empty()) return;
   if (lent_number_ == 0) rare_.reset();

@@ -77,8 +77,10 @@ class SendHalf {
   /// Lends a message in place: the memory must stay until loan_done(). 0: not yet.
   std::uint32_t lend(std::span<const std::byte> message);
   bool loan_done(std::uint32_t number) const {
-    return static_cast<std::int32_t>(peer_pulled_ - number) >= 0;
+    return loans_ended_ || static_cast<std::int32_t>(peer_pulled_ - number) >= 0;
   }
+  /// The connection is lost: nobody will read what was lent, and nobody shall. Closes the keys.
+  void end_loans();
   /// Looks for answers, room and time-outs, and posts what waits.
   void progress(Nanoseconds now);
   /// The last record of this direction; false: no room yet.
@@ -217,6 +219,7 @@ class SendHalf {
 
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
   bool urgent_ = false;  // the open frame has something for the protocol
+  bool loans_ended_ = false;
   SendFigures figures_;
   std::string_view error_;
 };

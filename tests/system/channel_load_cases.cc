@@ -1,6 +1,9 @@
 // Cases of many messages and many channels.
+#include <sys/wait.h>
+
+#include <csignal>
 #include <cstring>
-#include <thread>
+#include <vector>
 
 #include "system/channel_case_kit.h"
 
@@ -88,6 +91,36 @@ void a_batch_outlives_its_channel() {
   HOLDS(std::memcmp(batch[0].data(), "still here", 10) == 0);
 }
 
+/// The peer is killed before it reads: the memory is the caller's again, and no key is open.
+void what_was_lent_to_the_dead_comes_back() {
+  int ports[2];
+  HOLDS(pipe(ports) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    Context context = must(Context::create());
+    auto listener = must(context.listen("127.0.0.1", 0));
+    const std::uint16_t port = listener.port();
+    HOLDS(write(ports[1], &port, sizeof port) == sizeof port);
+    auto channel = must(listener.accept(channel::in(10s)));
+    must(channel.send("ready", channel::in(5s)));
+    for (;;) pause();
+  }
+  std::uint16_t port = 0;
+  HOLDS(read(ports[0], &port, sizeof port) == sizeof port);
+  Context context = must(Context::create());
+  auto channel = must(context.connect("127.0.0.1", port, channel::in(10s)));
+  HOLDS(must(channel.receive(channel::in(10s))).text() == "ready");
+  const std::vector<std::byte> message(1'000'000);
+  const std::uint32_t loan = must(channel.try_lend(message));
+  HOLDS(loan != 0);
+  HOLDS(!channel.returned(loan));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  const auto deadline = channel::in(10s);
+  while (!channel.returned(loan)) HOLDS(std::chrono::steady_clock::now() < deadline);
+  HOLDS(!channel.connected());
+}
+
 /// The smaller version of ten thousand connections, one in a hundred busy.
 void many_quiet_channels_stay_small() {
   constexpr int kCount = 500;
@@ -117,6 +150,7 @@ const Cases kLoadCases{
     {"small_messages_travel_in_batches", small_messages_travel_in_batches},
     {"a_batch_outlives_its_channel", a_batch_outlives_its_channel},
     {"many_quiet_channels_stay_small", many_quiet_channels_stay_small},
+    {"what_was_lent_to_the_dead_comes_back", what_was_lent_to_the_dead_comes_back},
 };
 
 }  // namespace weft::test

@@ -42,6 +42,10 @@ TEST(ChannelSystem, small_messages_travel_in_batches) {
   HOLDS_UNDER_WEFT("small_messages_travel_in_batches");
 }
 
+TEST(ChannelSystem, what_was_lent_to_the_dead_comes_back) {
+  HOLDS_UNDER_WEFT("what_was_lent_to_the_dead_comes_back");
+}
+
 TEST(ChannelSystem, a_batch_outlives_its_channel) {
   HOLDS_UNDER_WEFT("a_batch_outlives_its_channel");
 }
