@@ -201,6 +201,10 @@ class Context {
   bool progress();
   /// Polls for a while, then sleeps, until something happened or the deadline passed.
   bool wait(Deadline deadline);
+  /// Counts what happened. Who looks at several things and then waits remembers it from before the
+  /// first look: the wait ends at once if something happened since.
+  std::uint64_t events() const;
+  bool wait(Deadline deadline, std::uint64_t seen);
   /// Channels with something to receive (or an end to learn of) that were not named since the last
   /// time that try_receive() gave nothing. For programs with many peers: nobody looks at all of
   /// them.

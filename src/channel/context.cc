@@ -128,6 +128,10 @@ bool Context::progress() {
   if (let_others_run) sched_yield();
   return false;
 }
+std::uint64_t Context::events() const { return object_->events(); }
+bool Context::wait(Deadline deadline, std::uint64_t seen) {
+  return wait_for_something(*object_, deadline, seen);
+}
 bool Context::wait(Deadline deadline) {
   return wait_for_something(*object_, deadline, object_->events());
 }

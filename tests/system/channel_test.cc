@@ -113,6 +113,15 @@ TEST(ChannelSystem, the_example_of_the_readme_runs) {
   EXPECT_TRUE(ended.says("thank you")) << ended.output;
 }
 
+TEST(ChannelSystem, coroutines_wait_for_messages_and_connections) {
+  if (!kCanPreload) GTEST_SKIP() << "no preload";
+  const Ended ended = weft::test::weft({"run", "--", WEFT_BIN_DIR "/example_channel_coroutines"});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("10 bytes came back: aaaaaaaaaa")) << ended.output;
+  EXPECT_TRUE(ended.says("10000 bytes came back: bbbbbbbbbb")) << ended.output;
+  EXPECT_TRUE(ended.says("1000000 bytes came back: cccccccccc")) << ended.output;
+}
+
 TEST(ChannelSystem, the_demonstration_loses_nothing) {
   if (!kCanPreload) GTEST_SKIP() << "no preload";
   const Ended ended = weft::test::weft(
