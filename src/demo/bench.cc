@@ -44,7 +44,7 @@ struct Row {
 class Bench {
  public:
   Bench(const BenchOptions& options, const channel::ContextOptions& context)
-      : options_(options), pair_(options.address, context) {}
+      : options_(options), pair_(options.address, context, options.end) {}
 
   void run() {
     measure("latency_8", [this] { latency(); });

@@ -2,7 +2,10 @@
 // Called once; one thread in each process.
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "demo/pair.h"
 
 namespace weft::demo {
 
@@ -12,6 +15,7 @@ struct BenchOptions {
   int connections = 1000;  ///< idle ones
   int many = 10'000;       ///< of which one in a hundred is busy
   bool json = false;
+  std::optional<PairEnd> end;  ///< one side only, the other is started elsewhere
 };
 
 /// The program's exit status.

@@ -23,7 +23,19 @@ void give_up(const std::string& why) {
   _exit(1);
 }
 
-Pair::Pair(const std::string& address, const channel::ContextOptions& options) : address_(address) {
+Pair::Pair(const std::string& address, const channel::ContextOptions& options,
+           std::optional<PairEnd> end)
+    : address_(address) {
+  if (end) {
+    side_ = end->side, in_ = end->in, out_ = end->out;
+  } else {
+    split();
+  }
+  context_.emplace(must(channel::Context::create(options)));
+  take_core();  // only this thread: the others that there are now may run anywhere
+}
+
+void Pair::split() {
   int down[2], up[2];
   if (pipe(down) != 0 || pipe(up) != 0) give_up("no pipe");
   child_ = fork();
@@ -33,8 +45,6 @@ Pair::Pair(const std::string& address, const channel::ContextOptions& options) :
   in_ = here() ? up[0] : down[0];
   ::close(here() ? down[0] : down[1]);
   ::close(here() ? up[1] : up[0]);
-  context_.emplace(must(channel::Context::create(options)));
-  take_core();  // only this thread: the others that there are now may run anywhere
 }
 
 // Each side has a core of its own, where there are two: the scheduler may otherwise keep both on
@@ -55,7 +65,7 @@ Pair::~Pair() {
   ::close(in_);
   if (!here()) _exit(0);
   int status = 0;
-  waitpid(child_, &status, 0);
+  if (child_ > 0) waitpid(child_, &status, 0);
 }
 
 std::uint64_t Pair::exchange(std::uint64_t mine) {

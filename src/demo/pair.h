@@ -1,11 +1,13 @@
 // Two processes that do the same plan, each its side of it: the parent forks the child before
-// either has touched RDMA, tells it over a pipe which port to connect to, and both go on. For
+// either has touched RDMA, tells it over a pipe which port to connect to, and both go on. Or both
+// were started by somebody else, who joined them with pipes: then they may be on two hosts. For
 // measuring and showing channels; one thread.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +29,17 @@ inline void must(const Result<void>& result) {
   if (!result) give_up(result.error().message);
 }
 
+/// A side that was started by itself, and the pipes to the other.
+struct PairEnd {
+  Side side = Side::kHere;
+  int in = -1, out = -1;
+};
+
 class Pair {
  public:
-  /// Forks. The child's side is kThere. `address` is where kHere listens.
-  Pair(const std::string& address, const channel::ContextOptions& options);
+  /// Without an end: forks, and the child's side is kThere. `address` is where kHere listens.
+  Pair(const std::string& address, const channel::ContextOptions& options,
+       std::optional<PairEnd> end = {});
   ~Pair();
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
@@ -47,9 +56,10 @@ class Pair {
   std::uint64_t exchange(std::uint64_t mine);
 
  private:
+  void split();
   void take_core() const;
 
-  Side side_;
+  Side side_ = Side::kHere;
   pid_t child_ = -1;
   int out_ = -1, in_ = -1;
   std::string address_;
