@@ -113,6 +113,18 @@ TEST(ChannelSystem, the_example_of_the_readme_runs) {
   EXPECT_TRUE(ended.says("thank you")) << ended.output;
 }
 
+TEST(ChannelSystem, channels_grow_between_hosts_too) {
+  // A19: over Ethernet, here between two network namespaces.
+  if (!kCanPreload) GTEST_SKIP() << "no preload";
+  const Ended ended = weft::test::Started({"/usr/bin/env", "python3",
+                                           WEFT_TEST_DATA "/../bench/channel/namespaces.py",
+                                           WEFT_BIN_DIR, "--only", "many", "--many", "200"})
+                          .wait();
+  if (ended.says("no network namespaces here")) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("grown                          2.000")) << ended.output;
+}
+
 TEST(ChannelSystem, coroutines_wait_for_messages_and_connections) {
   if (!kCanPreload) GTEST_SKIP() << "no preload";
   const Ended ended = weft::test::weft({"run", "--", WEFT_BIN_DIR "/example_channel_coroutines"});
