@@ -60,7 +60,7 @@ struct Settings {
   /// oversized, others go in pieces. 0: at once.
   std::uint32_t learn_after = 0;
 
-  /// For ten thousand connections that hardly ever speak: 4 KiB each, both sides together.
+  /// For ten thousand connections that hardly ever speak: the smallest buffers.
   static Settings tiny();
   /// The largest buffers from the start: what this library is compared with.
   static Settings fixed(std::uint32_t payload_bytes = 16384, std::uint32_t slots = 4);
