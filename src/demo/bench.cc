@@ -47,6 +47,8 @@ class Bench {
       : options_(options), pair_(options.address, context, options.end) {}
 
   void run() {
+    static_cast<void>(pair_.open({}));  // the device's threads begin now, and may run anywhere
+    pair_.take_core();
     measure("latency_8", [this] { latency(); });
     measure("rate_8", [this] { rate(); });
     measure("stream", [this] { streams(); });

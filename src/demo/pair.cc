@@ -32,7 +32,6 @@ Pair::Pair(const std::string& address, const channel::ContextOptions& options,
     split();
   }
   context_.emplace(must(channel::Context::create(options)));
-  take_core();  // only this thread: the others that there are now may run anywhere
 }
 
 void Pair::split() {
@@ -47,8 +46,6 @@ void Pair::split() {
   ::close(here() ? up[1] : up[0]);
 }
 
-// Each side has a core of its own, where there are two: the scheduler may otherwise keep both on
-// one for seconds, and what is measured then is the scheduler.
 void Pair::take_core() const {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;

@@ -50,6 +50,10 @@ class Pair {
   /// One more connection of the pair; both sides call it at the same point of the plan.
   channel::Channel open(const channel::Settings& settings);
   std::vector<channel::Channel> open_many(const channel::Settings& settings, int count);
+  /// Each side takes a core for itself, where there are two: the scheduler may otherwise keep both
+  /// on one for seconds, and what is measured then is the scheduler. To be called last: threads
+  /// that begin later stay on that core too.
+  void take_core() const;
   /// Both sides have come here.
   void meet();
   /// The other side's number.
@@ -57,7 +61,6 @@ class Pair {
 
  private:
   void split();
-  void take_core() const;
 
   Side side_ = Side::kHere;
   pid_t child_ = -1;
