@@ -84,6 +84,39 @@ class Message {
   void* region_ = nullptr;
 };
 
+/// Messages that were received together, and are given back together when this is filled anew or
+/// dies. The views are good until then. Dies before its channel's context.
+class Batch {
+ public:
+  static constexpr std::size_t kMost = 256;
+
+  Batch() = default;
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch() {
+    if (channel_ != nullptr) release();
+  }
+
+  std::size_t size() const { return size_; }
+  std::span<const std::byte> operator[](std::size_t i) const {
+    return {items_[i].data, items_[i].length};
+  }
+
+ private:
+  friend class Channel;
+  void release();
+  void release_locked();
+  struct Item {
+    const std::byte* data;
+    std::uint64_t length;
+    std::uint32_t frame;
+    void* region;
+  };
+  ChannelObject* channel_ = nullptr;
+  std::size_t size_ = 0;
+  Item items_[kMost];
+};
+
 class Channel {
  public:
   Channel(Channel&&) noexcept = default;
@@ -95,18 +128,27 @@ class Channel {
   /// Takes as much of the message as can go now. 0: not yet, no error; call again. Less than all:
   /// the rest is given with the next call. Empty messages are refused.
   Result<std::size_t> try_send(std::span<const iovec> message, std::size_t size_hint = 0);
+  /// Each element is a message of its own: many small ones for the price of a few.
+  struct Taken {
+    std::size_t messages = 0;  ///< that went whole
+    std::size_t bytes = 0;     ///< of the one after them; its rest is given with the next call
+  };
+  Result<Taken> try_send_batch(std::span<const iovec> messages);
   Result<void> send(std::span<const iovec> message, Deadline deadline);
   Result<void> send(std::span<const std::byte> message, Deadline deadline);
   Result<void> send(std::string_view message, Deadline deadline);
 
   /// Sends without a copy: the peer reads the message where it is, which must stay until
-  /// returned(loan). 0: not yet.
+  /// returned(loan), also by the loss of the connection: then nobody can read it any more. 0: not
+  /// yet.
   Result<std::uint32_t> try_lend(std::span<const std::byte> message);
   bool returned(std::uint32_t loan) const;
 
   /// Nothing: no message yet. kNotFound: the peer has closed, and there is none left.
   Result<std::optional<Message>> try_receive();
   Result<Message> receive(Deadline deadline);
+  /// As many as are there and find room, oldest first; 0: no message yet.
+  Result<std::size_t> try_receive_batch(Batch& into);
   /// Copies the next message; kInvalidArgument, and the message stays, if it is larger.
   Result<std::optional<std::size_t>> try_receive_into(std::span<const iovec> buffers);
 
@@ -159,6 +201,10 @@ class Context {
   bool progress();
   /// Polls for a while, then sleeps, until something happened or the deadline passed.
   bool wait(Deadline deadline);
+  /// Counts what happened. Who looks at several things and then waits remembers it from before the
+  /// first look: the wait ends at once if something happened since.
+  std::uint64_t events() const;
+  bool wait(Deadline deadline, std::uint64_t seen);
   /// Channels with something to receive (or an end to learn of) that were not named since the last
   /// time that try_receive() gave nothing. For programs with many peers: nobody looks at all of
   /// them.

@@ -41,7 +41,7 @@ enum class Transfer : std::uint8_t { kEager, kRendezvous };
 
 struct Settings {
   /// Small: 100 to 2,000 bytes. Every further one: 1,000 to 200,000, and larger than the last.
-  std::vector<PhaseSize> phases{{512, 4}, {16384, 4}};
+  std::vector<PhaseSize> phases{{512, 3}, {16384, 4}};
   std::uint8_t start_phase = 0;  ///< with the last one: fixed buffers
   /// Oversized is what is strictly larger: bytes, or, if that is 0, a share of the phase's size.
   std::uint32_t threshold_bytes = 0;
@@ -60,7 +60,7 @@ struct Settings {
   /// oversized, others go in pieces. 0: at once.
   std::uint32_t learn_after = 0;
 
-  /// For ten thousand connections that hardly ever speak: 4 KiB each, both sides together.
+  /// For ten thousand connections that hardly ever speak: the smallest buffers.
   static Settings tiny();
   /// The largest buffers from the start: what this library is compared with.
   static Settings fixed(std::uint32_t payload_bytes = 16384, std::uint32_t slots = 4);

@@ -27,6 +27,13 @@ class Budget {
     peak_ = std::max(peak_, used_);
     return true;
   }
+  /// For what nobody needs yet: only while half of the budget stays free.
+  bool take_spare(std::uint64_t bytes) {
+    if (used_ + bytes > limit_ / 2) return false;
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+    return true;
+  }
   void give_back(std::uint64_t bytes) { used_ -= bytes; }
 
   std::uint64_t share() const { return limit_ / std::max<std::uint64_t>(channels_, 1); }

@@ -1,6 +1,8 @@
 // The public handles of channel and message.
 #include "weft/channel.h"
 
+#include <sched.h>
+
 #include <cstring>
 #include <utility>
 
@@ -85,7 +87,7 @@ Channel::~Channel() { let_go(); }
 
 Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_t size_hint) {
   ChannelObject& channel = *object_;
-  const std::lock_guard guard(channel.context().lock());
+  std::unique_lock guard(channel.context().lock());
   if (channel.life() != Life::kOpen) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
   const std::uint64_t taken = endpoint.take(message, size_hint, channel.context().now());
@@ -104,6 +106,9 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   channel.context().activate(channel);
   channel.context().round();
   if (channel.life() != Life::kOpen) return lost(channel);
+  const bool let_others_run = channel.context().in_vain(kLooksPerRound);
+  guard.unlock();
+  if (let_others_run) sched_yield();
   return 0;
 }
 
@@ -159,7 +164,7 @@ bool Channel::returned(std::uint32_t loan) const {
 
 Result<std::optional<Message>> Channel::try_receive() {
   ChannelObject& channel = *object_;
-  const std::lock_guard guard(channel.context().lock());
+  std::unique_lock guard(channel.context().lock());
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
   auto incoming = endpoint.deliver();
@@ -178,12 +183,16 @@ Result<std::optional<Message>> Channel::try_receive() {
     }
     if (!incoming) {
       channel.ready = false;
+      const bool let_others_run = channel.context().in_vain(1);
+      guard.unlock();
+      if (let_others_run) sched_yield();
       return std::nullopt;
     }
   }
   // Who is found by looking need not be rung for; and what rings must be heard at times.
   if (!channel.active && channel.life() == Life::kOpen) channel.context().activate(channel);
   if (++channel.takes % kTakesPerRound == 0) channel.context().round();
+  channel.context().found();
   Message message;
   message.channel_ = &channel;
   ++channel.views;

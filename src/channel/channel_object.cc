@@ -79,6 +79,7 @@ void ChannelObject::lose(std::string why) {
   if (life_ == Life::kClosed || life_ == Life::kLost) return;
   if (error_.empty()) error_ = std::move(why);
   life_ = Life::kLost;
+  if (endpoint_) endpoint_->end_loans();
 }
 
 // The queue pair goes first: behind it no work is under way.
@@ -95,7 +96,11 @@ void ChannelObject::disconnect() {
 }
 
 bool ChannelObject::charge(std::uint64_t bytes) {
-  if (!context_->budget().take(charged_, bytes)) return false;
+  if (!context_->budget().take(charged_, bytes)) {
+    if (context_->device() == nullptr) return false;
+    context_->device()->rings().finish();  // what waits to be freed may be enough
+    if (!context_->budget().take(charged_, bytes)) return false;
+  }
   charged_ += bytes;
   return true;
 }
@@ -108,23 +113,19 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
                                              std::uint32_t slot_bytes) {
   const std::uint64_t bytes = std::uint64_t{slots} * slot_bytes;
   if (!charge(bytes)) return std::nullopt;
-  auto made = std::make_unique<Registration>();
-  made->block = context_->device()->slab().allocate(bytes);
-  if (made->block.memory == nullptr) {
+  RingStore& store_of_rings = context_->device()->rings();
+  // A receive ring has its own key, for exactly these bytes: no other channel's.
+  auto made = use == RingUse::kReceive
+                  ? store_of_rings.make_writable(bytes, phase > settings_->start_phase)
+                  : store_of_rings.make(bytes);
+  if (made == nullptr) {
     error_ = explain_registration(errno, bytes);
     refund(bytes);
     return std::nullopt;
   }
   Ring ring{made->block.memory,           slots, slot_bytes, phase,
-            Slab::local_key(made->block), {},    nullptr,    true};
-  if (use == RingUse::kReceive) {  // its own key, for exactly these bytes: no other channel's
-    made->region = ibv_reg_mr(context_->device()->pd(), ring.memory, bytes, kRemoteWrite);
-    if (made->region == nullptr) {
-      error_ = explain_registration(errno, bytes);
-      context_->device()->slab().free(made->block);
-      refund(bytes);
-      return std::nullopt;
-    }
+            Slab::local_key(made->block), {},    true,       nullptr};
+  if (use == RingUse::kReceive) {
     ring.remote_key = RemoteKey(made->region->rkey);
     for (std::uint32_t i = 1; i <= slots; ++i) store(ring.slot(i) - kTailBytes, std::uint64_t{0});
   }
@@ -143,6 +144,14 @@ void ChannelObject::release(Ring& ring) {
   const std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
   context_->device()->slab().free(made->block);
   refund(std::uint64_t{ring.slots} * ring.slot_bytes);
+  ring = {};
+}
+
+void ChannelObject::discard(Ring& ring) {
+  const std::uint64_t bytes = std::uint64_t{ring.slots} * ring.slot_bytes;
+  charged_ -= bytes;
+  context_->device()->rings().free_later(
+      std::unique_ptr<Registration>(static_cast<Registration*>(ring.handle)), bytes);
   ring = {};
 }
 

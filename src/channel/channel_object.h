@@ -12,6 +12,7 @@
 #include <string>
 
 #include "channel/endpoint.h"
+#include "channel/ring_store.h"
 #include "channel/slab.h"
 #include "weft/channel.h"
 
@@ -59,6 +60,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
                                 std::uint32_t slot_bytes) override;
   void unregister(Ring& ring) override;
   void release(Ring& ring) override;
+  void discard(Ring& ring) override;
   std::optional<Region> lend(std::span<const std::byte> bytes) override;
   std::optional<Region> borrow(std::uint64_t bytes) override;
   void give_back(Region& region) override;
@@ -66,7 +68,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
 
   // The context's notes about this channel.
   std::uint64_t tag = 0;
-  bool ready = false;  ///< is in the context's list
+  bool ready = false;   ///< was named since it last had nothing
+  bool listed = false;  ///< is in the context's list of those to be named
   bool active = false, grown = false, blocked = false, counted_connecting = false;
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;
@@ -76,10 +79,6 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   std::shared_ptr<ChannelObject> self;  ///< when only views are left of it
 
  private:
-  struct Registration {
-    Block block;
-    ibv_mr* region = nullptr;
-  };
   bool charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 

@@ -1,4 +1,6 @@
 // The public handles of context and listener.
+#include <sched.h>
+
 #include <algorithm>
 
 #include "channel/context_object.h"
@@ -116,7 +118,20 @@ Result<Channel> Context::connect(const std::string& host, std::uint16_t port, De
   }
 }
 
-bool Context::progress() { return one_round(*object_); }
+bool Context::progress() {
+  if (one_round(*object_)) return true;
+  bool let_others_run = false;
+  {
+    const std::lock_guard guard(object_->lock());
+    let_others_run = object_->in_vain(kRoundsPerLook);
+  }
+  if (let_others_run) sched_yield();
+  return false;
+}
+std::uint64_t Context::events() const { return object_->events(); }
+bool Context::wait(Deadline deadline, std::uint64_t seen) {
+  return wait_for_something(*object_, deadline, seen);
+}
 bool Context::wait(Deadline deadline) {
   return wait_for_something(*object_, deadline, object_->events());
 }

@@ -57,7 +57,7 @@ Result<void> ContextObject::use_device(ibv_context* verbs) {
     return fail(Errc::kNotSupported,
                 "that address belongs to another RDMA device than this context's");
   }
-  auto device = Device::open(verbs);
+  auto device = Device::open(verbs, budget_);
   if (!device) return tl::unexpected(device.error());
   device_ = std::move(*device);
   epoll_event event{};

@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint32_t kWatchedMost = 64;
 /// A channel that was silent this long is not looked at any more.
 constexpr Nanoseconds kRestAfter = 2'000'000;
+/// After this long without anything there is time for chores.
+constexpr Nanoseconds kQuietAfter = 50'000;
 constexpr Nanoseconds kConnectionsEvery = 500'000, kGrownEvery = 2'000'000,
                       kTrimEvery = 100'000'000;
 /// Sleeping with something under way, or with grown channels: how long at most.
@@ -97,8 +99,8 @@ void ContextObject::know(ChannelObject& channel) { by_qpn_[channel.qpn()] = &cha
 
 void ContextObject::forget(ChannelObject& channel) {
   by_qpn_.erase(channel.qpn());
-  std::erase(ready_, &channel);
-  channel.ready = false;
+  if (channel.listed) erase_unordered(ready_, &channel);
+  channel.ready = channel.listed = false;
   if (channel.active) erase_unordered(active_, &channel);
   if (channel.grown) erase_unordered(grown_, &channel);
   if (channel.endpoint().mode() == Mode::kWatching) --watching_;
@@ -123,12 +125,17 @@ void ContextObject::note_ready(ChannelObject& channel) {
   const bool something = channel.endpoint().receive().has_something();
   if (!something && channel.life() != Life::kLost) return;
   channel.ready = true;
+  if (channel.listed) return;
+  channel.listed = true;
   ready_.push_back(&channel);
 }
 
 std::vector<std::uint64_t> ContextObject::take_ready() {
   std::vector<std::uint64_t> tags;
-  for (const ChannelObject* channel : ready_) tags.push_back(channel->tag);
+  for (ChannelObject* channel : ready_) {
+    tags.push_back(channel->tag);
+    channel->listed = false;
+  }
   ready_.clear();
   return tags;
 }
@@ -227,6 +234,7 @@ bool ContextObject::round() {
   }
   if (device_ != nullptr && now_ - trimmed_at_ > kTrimEvery) {
     trimmed_at_ = now_;
+    device_->rings().trim();
     device_->slab().trim();
   }
   if (now_ - grown_at_ > kGrownEvery) {
@@ -239,7 +247,15 @@ bool ContextObject::round() {
   }
   if (!lingering_.empty()) visit_lingering();
   if (any) note_event();
+  do_chores(any);
   return any;
+}
+
+// What has time is done when there is nothing else to do, one piece a round.
+void ContextObject::do_chores(bool any) {
+  if (device_ == nullptr || !device_->rings().has_chores()) return;
+  if (any) quiet_at_ = now_ + kQuietAfter;
+  if (now_ >= quiet_at_ || device_->rings().overdue()) device_->rings().do_chore();
 }
 
 void ContextObject::note_event() {
@@ -282,6 +298,8 @@ void ContextObject::abandon() {
 
 bool ContextObject::arm() {
   if (device_ == nullptr) return !poll_connections();
+  while (device_->rings().do_chore()) {
+  }
   device_->arm();
   bool found = poll_completions();
   for (std::size_t i = 0; i < active_.size();) {

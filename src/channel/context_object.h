@@ -68,6 +68,15 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   int fd() const { return epoll_; }
   void take_wakeups();
   Sleepers& sleepers() { return sleepers_; }
+  /// Looks that found nothing, one after the other. True: so many that whoever looks should let
+  /// another process run, which may be the one that it waits for.
+  bool in_vain(std::uint32_t looks) {
+    vain_looks_ += looks;
+    if (vain_looks_ < kLooksBeforeYield) return false;
+    vain_looks_ = 0;
+    return true;
+  }
+  void found() { vain_looks_ = 0; }
   /// Counts what happened. Who finds nothing and wants to wait remembers it from before the look:
   /// another thread's round may take up what this one waits for.
   std::uint64_t events() const { return events_.load(std::memory_order_acquire); }
@@ -91,6 +100,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   bool visit(ChannelObject& channel);
   void rest(ChannelObject& channel);
   void visit_grown();
+  void do_chores(bool any);
   void visit_lingering();
   void note_event();
   void set_timer();
@@ -104,7 +114,11 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void end_connecting(ChannelObject& channel);
   rdma_conn_param parameters(std::span<const std::byte> hello) const;
 
+  /// About 50 us of looking.
+  static constexpr std::uint32_t kLooksBeforeYield = 2048;
+
   base::Lock lock_;
+  std::uint32_t vain_looks_ = 0;
   Budget budget_;
   std::shared_ptr<const Settings> settings_;
   std::unique_ptr<Device> device_;
@@ -127,7 +141,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::uint32_t watching_ = 0;
   std::uint32_t connecting_ = 0;
   Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;
-  std::uint32_t rounds_ = 0;
+  Nanoseconds quiet_at_ = 0;  // from when on there is time for chores
 };
 
 }  // namespace weft::channel

@@ -13,9 +13,12 @@ namespace {
 
 /// Bells that may be rung before this end looks; more make the ringer wait.
 constexpr std::uint32_t kBells = 1024;
+/// Reads of all channels that may complete before this end looks.
+constexpr std::uint32_t kReads = 1024;
 constexpr int kFirstCompletions = 4096;
-/// Completions that one channel can have outstanding, bells apart.
-constexpr std::uint64_t kCompletionsPerChannel = 4;
+/// Completions that one channel can have outstanding, bells and reads apart: one for each half of
+/// its send queue.
+constexpr std::uint64_t kCompletionsPerChannel = 2;
 
 tl::unexpected<Error> system_error(const char* what) {
   return fail(Errc::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -37,7 +40,7 @@ std::string explain_registration(int error, std::uint64_t bytes) {
   return text;
 }
 
-Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs) {
+Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs, Budget& budget) {
   std::unique_ptr<Device> device(new Device);
   device->verbs_ = verbs;
   ibv_device_attr limits{};
@@ -58,11 +61,13 @@ Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs) {
   device->srq_ = ibv_create_srq(device->pd_, &attributes);
   if (device->srq_ == nullptr) return system_error("ibv_create_srq");
   device->slab_ = std::make_unique<Slab>(device->pd_);
+  device->rings_ = std::make_unique<RingStore>(device->pd_, *device->slab_, budget);
   device->post_bells(kBells);
   return device;
 }
 
 Device::~Device() {
+  rings_.reset();
   slab_.reset();
   if (srq_ != nullptr) ibv_destroy_srq(srq_);
   if (cq_ != nullptr) ibv_destroy_cq(cq_);
@@ -71,9 +76,9 @@ Device::~Device() {
 }
 
 bool Device::make_room(std::uint64_t channels) {
-  const std::uint64_t needed = kBells + channels * kCompletionsPerChannel;
+  const std::uint64_t needed = kBells + kReads + channels * kCompletionsPerChannel;
   if (needed <= static_cast<std::uint64_t>(cq_->cqe)) return true;
-  return ibv_resize_cq(cq_, static_cast<int>(2 * needed)) == 0 ||
+  return ibv_resize_cq(cq_, static_cast<int>(needed + needed / 4)) == 0 ||
          ibv_resize_cq(cq_, static_cast<int>(needed)) == 0;
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "channel/ring_store.h"
 #include "channel/slab.h"
 #include "weft/result.h"
 
@@ -21,7 +22,7 @@ std::string explain_registration(int error, std::uint64_t bytes);
 
 class Device {
  public:
-  static Result<std::unique_ptr<Device>> open(ibv_context* verbs);
+  static Result<std::unique_ptr<Device>> open(ibv_context* verbs, Budget& budget);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -31,6 +32,7 @@ class Device {
   ibv_cq* cq() const { return cq_; }
   ibv_srq* srq() const { return srq_; }
   Slab& slab() { return *slab_; }
+  RingStore& rings() { return *rings_; }
   int event_fd() const { return events_->fd; }
   std::uint8_t reads_at_once() const { return reads_at_once_; }
 
@@ -51,6 +53,7 @@ class Device {
   ibv_cq* cq_ = nullptr;
   ibv_srq* srq_ = nullptr;
   std::unique_ptr<Slab> slab_;
+  std::unique_ptr<RingStore> rings_;
   std::uint8_t reads_at_once_ = 1;
   ibv_wc completions_[32];
 };

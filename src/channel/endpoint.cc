@@ -54,14 +54,17 @@ bool Endpoint::scan() {
   return true;
 }
 
-// Half of what the sender can use is worth a write of its own; less travels with the next frame.
+// Half of what the sender can use is worth a write of its own, and so is anything when it has used
+// all of it: it may wait, while a view here holds the rest. Less travels with the next frame.
 void Endpoint::note_progress() {
   noted_consumed_ = receive_.consumed();
   send_.set_reverse_consumed(noted_consumed_);
   const std::uint32_t with_frame = send_.reported();
   if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
   const std::uint32_t owed = receive_.consumed() - told_consumed_;
-  if (owed >= std::max(1u, receive_.window() / 2) || receive_.pulled() != told_pulled_) {
+  const std::uint32_t window = receive_.window();
+  const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
+  if (used_up || owed >= (window + 1) / 2 || receive_.pulled() != told_pulled_) {
     tell_wanted_ = true;
   }
   if (receive_.peer_closed() && owed > 0) tell_wanted_ = true;
@@ -120,6 +123,9 @@ void Endpoint::set_mode(Mode mode) {
   mode_ = mode;
   tell_wanted_ = true;
   tell();
+  if (mode != Mode::kAsleep) return;
+  send_.rest();
+  receive_.rest();
 }
 
 void Endpoint::wish_smaller(bool wish) {

@@ -58,7 +58,14 @@ class Endpoint {
     ring_if_missed();
     return taken;
   }
+  /// Of messages that fit, as many as find room; frames go when they are full, and the last one.
+  std::size_t take_batch(std::span<const iovec> messages) {
+    const std::size_t taken = send_.take_batch(messages);
+    if (taken > 0 && outlet_.unrung()) ring_if_missed();
+    return taken;
+  }
   std::uint32_t lend(std::span<const std::byte> message) { return send_.lend(message); }
+  void end_loans() { send_.end_loans(); }
   std::optional<Incoming> deliver() {
     if (auto message = receive_.deliver_next()) return message;
     if (auto message = receive_.deliver()) return message;
@@ -69,6 +76,11 @@ class Endpoint {
   }
   void release(Incoming& message) {
     receive_.release(message);
+    if (receive_.consumed() != noted_consumed_) note_progress();
+  }
+  /// The same for many: each by release_one(), then released() once.
+  void release_one(Incoming& message) { receive_.release(message); }
+  void released() {
     if (receive_.consumed() != noted_consumed_) note_progress();
   }
   /// One round: what landed, what is due, what waits.

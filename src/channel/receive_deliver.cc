@@ -19,16 +19,18 @@ bool ReceiveHalf::on_offer(const Offer& offer) {
       (offer.total != 0 && offer.total < offer.length)) {
     return fail("an offer is out of turn, empty, or larger than a message may be");
   }
-  if (pulls_.size() >= kPullsMost) return fail("more offers at one time than the rules allow");
+  if (rare().pulls.size() >= kPullsMost)
+    return fail("more offers at one time than the rules allow");
   ++offers_;
-  pulls_.push_back({offer, {}, 0, false, false});
+  rare_->pulls.push_back({offer, {}, 0, false, false});
   start_pulls();
   return true;
 }
 
 // Whole messages are read ahead, in order; a piece is read when its message has come so far.
 void ReceiveHalf::start_pulls() {
-  for (Pull& pull : pulls_) {
+  if (rare_ == nullptr) return;
+  for (Pull& pull : rare_->pulls) {
     if (pull.started) continue;
     if (pull.offer.total != pull.offer.length || !outlet_.has_room()) return;
     if (!pull.region.exists()) {
@@ -48,7 +50,8 @@ void ReceiveHalf::start_pulls() {
 }
 
 bool ReceiveHalf::on_read_done(std::uint32_t number) {
-  for (Pull& pull : pulls_) {
+  if (rare_ == nullptr) return false;
+  for (Pull& pull : rare_->pulls) {
     if (!pull.started || pull.done || pull.work != number) continue;
     pull.done = true;
     ++pulled_;
@@ -63,48 +66,48 @@ void ReceiveHalf::advance(std::uint32_t record_length) {
 }
 
 bool ReceiveHalf::begin_message(std::uint64_t total) {
-  if (message_bytes_ != 0) return fail("a message begins inside another");
+  if (rare().message_bytes != 0) return fail("a message begins inside another");
   if (total == 0 || total > settings_.max_message_bytes) {
     return fail("a message is larger than a message may be");
   }
   auto region = wires_.borrow(total);
   if (!region) return false;
-  message_ = *region;
-  message_bytes_ = total;
-  filled_ = 0;
+  rare_->message = *region;
+  rare_->message_bytes = total;
+  rare_->filled = 0;
   return true;
 }
 
 bool ReceiveHalf::deliver_piece(const std::byte* bytes, std::uint64_t n) {
-  if (message_bytes_ == 0 || n > message_bytes_ - filled_) {
+  if (rarely().message_bytes == 0 || n > rare_->message_bytes - rare_->filled) {
     return fail("a piece belongs to no message, or is longer than the rest of it");
   }
-  std::memcpy(message_.memory + filled_, bytes, n);
-  filled_ += n;
+  std::memcpy(rare_->message.memory + rare_->filled, bytes, n);
+  rare_->filled += n;
   ++figures_.pieces;
   return true;
 }
 
 std::optional<Incoming> ReceiveHalf::finish_message() {
-  Incoming out{message_.memory, message_bytes_, 0, message_};
-  message_ = {};
-  message_bytes_ = 0;
+  Incoming out{rare_->message.memory, rare_->message_bytes, 0, rare_->message};
+  rare_->message = {};
+  rare_->message_bytes = 0;
   return out;
 }
 
 ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
-  if (pulls_.empty()) return fail("an offer that was not announced"), Step::kFailed;
-  Pull& pull = pulls_.front();
+  if (rarely().pulls.empty()) return fail("an offer that was not announced"), Step::kFailed;
+  Pull& pull = rare_->pulls.front();
   if (pull.offer.total == pull.offer.length) {
     if (!pull.done) return Step::kWait;
-    if (message_bytes_ != 0) return fail("a message begins inside another"), Step::kFailed;
+    if (rare_->message_bytes != 0) return fail("a message begins inside another"), Step::kFailed;
     out = Incoming{pull.region.memory, pull.offer.length, 0, pull.region};
-    pulls_.erase(pulls_.begin());
+    rare_->pulls.erase(rare_->pulls.begin());
     return Step::kNext;
   }
   if (!pull.started) {
     if (pull.offer.total != 0 && !begin_message(pull.offer.total)) return Step::kWait;
-    if (message_bytes_ == 0 || pull.offer.length > message_bytes_ - filled_) {
+    if (rare_->message_bytes == 0 || pull.offer.length > rare_->message_bytes - rare_->filled) {
       return fail("a piece belongs to no message, or is longer than the rest of it"), Step::kFailed;
     }
     if (!outlet_.has_room()) {
@@ -113,17 +116,17 @@ ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
     }
     pull.started = true;
     pull.work = outlet_.post({.op = Work::Op::kRead,
-                              .local = message_.memory + filled_,
-                              .local_key = message_.local_key,
+                              .local = rare_->message.memory + rare_->filled,
+                              .local_key = rare_->message.local_key,
                               .length = static_cast<std::uint32_t>(pull.offer.length),
                               .remote = pull.offer.address,
                               .remote_key = RemoteKey(pull.offer.key),
                               .signaled = true});
   }
   if (!pull.done) return Step::kWait;
-  filled_ += pull.offer.length;
-  pulls_.erase(pulls_.begin());
-  if (filled_ == message_bytes_) out = finish_message();
+  rare_->filled += pull.offer.length;
+  rare_->pulls.erase(rare_->pulls.begin());
+  if (rare_->filled == rare_->message_bytes) out = finish_message();
   return Step::kNext;
 }
 
@@ -165,7 +168,7 @@ std::optional<Incoming> ReceiveHalf::deliver() {
       if (head.length < extra) break;
       if (extra != 0 && !begin_message(load<std::uint64_t>(payload))) break;
       if (!deliver_piece(payload + extra, head.length - extra)) break;
-      if (filled_ == message_bytes_) out = finish_message();
+      if (rare_->filled == rare_->message_bytes) out = finish_message();
     } else if (head.kind == Kind::kOffer) {
       if (deliver_offer(out) != Step::kNext) break;
     }
@@ -186,12 +189,14 @@ void ReceiveHalf::release_region(Incoming& message) {
 
 void ReceiveHalf::advance_consumed() {
   while (consumed_ != deliver_ && frame_at(consumed_).live == 0) ++consumed_;
-  if (!retired_.exists() || static_cast<std::int32_t>(consumed_ - base_) < 0) return;
-  if (retired_.registered) {
-    kept_.push_back(retired_);
-    retired_ = {};
+  if (!rarely().retired.exists() || static_cast<std::int32_t>(consumed_ - base_) < 0) return;
+  if (settings_.keep_small && rare_->retired.phase <= current_.phase) {
+    rare_->kept.push_back(rare_->retired);
+    rare_->retired = {};
+  } else if (settings_.strict) {
+    drop(rare_->retired);
   } else {
-    drop(retired_);
+    wires_.discard(rare_->retired);
   }
 }
 

@@ -31,21 +31,30 @@ void ReceiveHalf::drop(Ring& ring) {
   ring = {};
 }
 
+const ReceiveHalf::Rare ReceiveHalf::kNothingRare;
+
 void ReceiveHalf::stop() {
-  for (Ring* ring : {&current_, &pending_, &retired_}) drop(*ring);
-  for (Ring& ring : kept_) drop(ring);
-  kept_.clear();
-  for (Pull& pull : pulls_) {
+  for (Ring* ring : {&current_, &rare().pending, &rare().retired}) drop(*ring);
+  for (Ring& ring : rare_->kept) drop(ring);
+  for (Pull& pull : rare_->pulls) {
     if (pull.region.exists()) wires_.give_back(pull.region);
   }
-  pulls_.clear();
-  if (message_.exists()) wires_.give_back(message_);
-  message_ = {};
+  if (rare_->message.exists()) wires_.give_back(rare_->message);
+  rare_.reset();
+}
+
+// An answer that the peer may still ask for again is kept.
+void ReceiveHalf::rest() {
+  if (rare_ == nullptr || busy() || answered_ != 0 || rare_->pending.exists() ||
+      !rare_->kept.empty() || rare_->message_bytes != 0) {
+    return;
+  }
+  rare_.reset();
 }
 
 // Frames of two rings can be unreleased at one time.
 void ReceiveHalf::resize_frames(std::uint32_t slots) {
-  const std::uint32_t size = std::bit_ceil(slots + current_.slots + retired_.slots);
+  const std::uint32_t size = std::bit_ceil(slots + rarely().retired.slots);
   if (size <= frames_.size()) return;
   std::vector<Frame> larger(size);
   for (std::uint32_t i = consumed_; i != scan_ && !frames_.empty(); ++i) {
@@ -116,9 +125,11 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
       on_abandon();
       return true;
     case Kind::kLast:
-      if (!pending_.exists()) return fail("the peer leaves its ring for one that was not granted");
+      if (!rarely().pending.exists())
+        return fail("the peer leaves its ring for one that was not granted");
       if (!last_in_frame) return fail("something follows the last record of a ring");
       switch_rings(scan_);
+      answered_ = 0;  // the peer has got the answer
       return true;
     case Kind::kOffer:
       if (head.length != sizeof(Offer)) return fail("an offer of the wrong size");
@@ -131,10 +142,10 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
 }
 
 std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
-  for (auto ring = kept_.begin(); ring != kept_.end(); ++ring) {
+  for (auto ring = rare_->kept.begin(); ring != rare_->kept.end(); ++ring) {
     if (ring->slot_bytes != move.slot_bytes || ring->slots != move.slots) continue;
     const Ring found = *ring;
-    kept_.erase(ring);
+    rare_->kept.erase(ring);
     return found;
   }
   return wires_.provision(RingUse::kReceive, move.phase, move.slots, move.slot_bytes);  // 682
@@ -143,18 +154,19 @@ std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
 // Blocks 681 to 685. A second request while one is granted is answered with the same ring.
 bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
+  rare();
   if (move.slots < 2 || move.slots > 256 || move.slot_bytes % 8 != 0 ||
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
     return fail("a control message asks for buffers of a size that does not exist");
   }
   peer_slots_ = std::min(peer_slots_, move.slots);
-  answer_.sequence = move.sequence;
-  answer_.phase = move.phase;
-  if (pending_.exists()) {
-    answer(Verdict::kGranted, pending_);
+  rare_->answer.sequence = move.sequence;
+  rare_->answer.phase = move.phase;
+  if (rare_->pending.exists()) {
+    answer(Verdict::kGranted, rare_->pending);
     return true;
   }
-  if (retired_.exists()) {  // views still hold the ring before this one
+  if (rare_->retired.exists()) {  // views still hold the ring before this one
     answer(Verdict::kPostponed, {});
     return true;
   }
@@ -166,39 +178,39 @@ bool ReceiveHalf::on_move(const Move& move) {
   }
   ++figures_.granted;
   ring->phase = move.phase;
-  resize_frames(ring->slots);
-  pending_ = *ring;
-  if (move.strict != 0) switch_rings(scan_);                          // 683
-  answer(Verdict::kGranted, move.strict != 0 ? current_ : pending_);  // 684
+  resize_frames(ring->slots + current_.slots);
+  rare_->pending = *ring;
+  if (move.strict != 0) switch_rings(scan_);                                // 683
+  answer(Verdict::kGranted, move.strict != 0 ? current_ : rare_->pending);  // 684
   return true;
 }
 
 void ReceiveHalf::on_abandon() {
-  if (!pending_.exists()) return;
+  answered_ = 0;
+  if (!rarely().pending.exists()) return;
   ++figures_.abandoned;
-  drop(pending_);
+  drop(rare_->pending);
 }
 
 void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
-  WEFT_ASSERT(!retired_.exists());
+  WEFT_ASSERT(!rare_->retired.exists());
   ++figures_.switches;
-  retired_ = current_;
-  current_ = pending_;
-  pending_ = {};
+  rare_->retired = current_;
+  current_ = rare_->pending;
+  rare_->pending = {};
   base_ = next_frame;
-  // Nobody writes there any more: the key dies now, the memory when the last view does.
-  if (!settings_.keep_small || retired_.phase > current_.phase) wires_.unregister(retired_);
+  // Nobody writes there any more: its key and then its memory go when the last view does.
   advance_consumed();
 }
 
 void ReceiveHalf::answer(Verdict verdict, const Ring& ring) {
-  answer_.verdict = verdict;
-  answer_.address = ring.address();
-  answer_.key = ring.remote_key;
-  answer_.slots = ring.slots;
-  answer_.slot_bytes = ring.slot_bytes;
+  rare_->answer.verdict = verdict;
+  rare_->answer.address = ring.address();
+  rare_->answer.key = ring.remote_key;
+  rare_->answer.slots = ring.slots;
+  rare_->answer.slot_bytes = ring.slot_bytes;
   const Nanoseconds pause = verdict == Verdict::kPostponed ? 1'000'000 : settings_.refusal_pause_ns;
-  answer_.retry_after_us = static_cast<std::uint32_t>(pause / 1000);
+  rare_->answer.retry_after_us = static_cast<std::uint32_t>(pause / 1000);
   answer_waiting_ = true;
   post_answer();
 }
@@ -206,19 +218,19 @@ void ReceiveHalf::answer(Verdict verdict, const Ring& ring) {
 void ReceiveHalf::post_answer() {
   if (!answer_waiting_ || !outlet_.has_room()) return;
   std::byte* stage = control_ + kAcknowledgementStage;
-  emit(answer_, AcknowledgementSlot(stage, kAcknowledgementBytes));
+  emit(rare_->answer, AcknowledgementSlot(stage, kAcknowledgementBytes));
   outlet_.post_and_wake({.local = stage,
                          .local_key = control_key_,
                          .length = kAcknowledgementBytes,
                          .remote = peer_control_ + kAcknowledgementOffset,
                          .remote_key = peer_key_});
-  answered_ = answer_.sequence;
+  answered_ = rare_->answer.sequence;
   answer_waiting_ = false;
 }
 
 void ReceiveHalf::progress(std::uint32_t repeat) {
   if (answered_ != 0 && request_of(repeat) == request_of(answered_) && repeat > answered_) {
-    answer_.sequence = repeat;
+    rare_->answer.sequence = repeat;
     answer_waiting_ = true;
   }
   post_answer();
@@ -226,12 +238,13 @@ void ReceiveHalf::progress(std::uint32_t repeat) {
 }
 
 std::uint64_t ReceiveHalf::registered_bytes() const {
-  std::uint64_t sum = message_.length;
-  for (const Ring* ring : {&current_, &pending_, &retired_}) {
+  const Rare& rare = rarely();
+  std::uint64_t sum = rare.message.length;
+  for (const Ring* ring : {&current_, &rare.pending, &rare.retired}) {
     if (ring->exists()) sum += std::uint64_t{ring->slots} * ring->slot_bytes;
   }
-  for (const Ring& ring : kept_) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
-  for (const Pull& pull : pulls_) sum += pull.region.length;
+  for (const Ring& ring : rare.kept) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
+  for (const Pull& pull : rare.pulls) sum += pull.region.length;
   return sum;
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,7 @@ namespace weft::channel {
 
 struct ReceiveFigures {
   std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, pulls = 0;
-  std::uint64_t controls = 0, granted = 0, refused = 0, switches = 0, abandoned = 0;
+  std::uint32_t controls = 0, granted = 0, refused = 0, switches = 0, abandoned = 0;
 };
 
 /// A message that was handed out; release() takes it back.
@@ -91,6 +92,8 @@ class ReceiveHalf {
   bool on_read_done(std::uint32_t number);
 
   std::uint32_t consumed() const { return consumed_; }
+  /// Frames that have landed.
+  std::uint32_t scanned() const { return scan_; }
   std::uint32_t pulled() const { return pulled_; }
   /// Slots that the sender can use: its own ring may have fewer.
   std::uint32_t window() const { return std::min(current_.slots, peer_slots_); }
@@ -100,7 +103,11 @@ class ReceiveHalf {
   bool at_end() const { return peer_closed_ && deliver_ == scan_; }
   /// There may be a message to deliver, or the end.
   bool has_something() const { return deliver_ != scan_ || peer_closed_ || !error_.empty(); }
-  bool busy() const { return retired_.exists() || answer_waiting_ || !pulls_.empty(); }
+  bool busy() const {
+    return answer_waiting_ || rarely().retired.exists() || !rarely().pulls.empty();
+  }
+  /// Nothing is to be expected for a while: gives back what only growth and large messages need.
+  void rest();
   std::uint64_t registered_bytes() const;
   const ReceiveFigures& figures() const { return figures_; }
   std::string_view error() const { return error_; }
@@ -152,8 +159,24 @@ class ReceiveHalf {
   LocalKey control_key_;
   std::uint32_t peer_slots_ = 2;  // the fewest that it ever said
 
-  Ring current_, pending_, retired_;
-  std::vector<Ring> kept_;
+  /// What a connection whose messages all fit has no use for: most have none of it.
+  struct Rare {
+    Ring pending, retired;
+    std::vector<Ring> kept;
+    Acknowledgement answer;
+    Region message;  // of which pieces have come
+    std::uint64_t message_bytes = 0, filled = 0;
+    std::vector<Pull> pulls;  // oldest first; few
+  };
+  static const Rare kNothingRare;
+  Rare& rare() {
+    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+  const Rare& rarely() const { return rare_ == nullptr ? kNothingRare : *rare_; }
+
+  Ring current_;
+  std::unique_ptr<Rare> rare_;
   std::vector<Frame> frames_;
   std::uint32_t base_ = 0;     // first frame of the current ring
   std::uint32_t scan_ = 0;     // the frame that is looked for
@@ -161,13 +184,8 @@ class ReceiveHalf {
   std::uint32_t offset_ = kHeadBytes;
   std::uint32_t consumed_ = 0;
 
-  Acknowledgement answer_;
   std::uint32_t answered_ = 0;  // sequence of the newest answer
   bool answer_waiting_ = false;
-
-  Region message_;  // of which pieces have come
-  std::uint64_t message_bytes_ = 0, filled_ = 0;
-  std::vector<Pull> pulls_;  // oldest first; few
   std::uint32_t offers_ = 0, pulled_ = 0;
   bool peer_closed_ = false;
   ReceiveFigures figures_;

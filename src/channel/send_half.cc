@@ -51,19 +51,32 @@ bool SendHalf::start() {
   return ring.has_value();
 }
 
+const SendHalf::Rare SendHalf::kNothingRare;
+
 void SendHalf::stop() {
-  for (Ring* ring : {&local_, &fresh_, &old_}) {
+  for (Ring* ring : {&local_, &rare().fresh, &rare().old}) {
     if (!ring->exists()) continue;
     wires_.unregister(*ring);
     wires_.release(*ring);
   }
-  for (Ring& ring : kept_) {
+  for (Ring& ring : rare_->kept) {
     wires_.unregister(ring);
     wires_.release(ring);
   }
-  kept_.clear();
-  for (Loan& loan : loans_) wires_.give_back(loan.region);
-  loans_.clear();
+  for (Loan& loan : rare_->loans) wires_.give_back(loan.region);
+  rare_.reset();
+}
+
+void SendHalf::end_loans() {
+  loans_ended_ = true;
+  if (rare_ == nullptr) return;
+  for (Loan& loan : rare_->loans) wires_.give_back(loan.region);
+  rare_->loans.clear();
+}
+
+void SendHalf::rest() {
+  if (rare_ == nullptr || busy() || rare_->fresh.exists() || !rare_->kept.empty()) return;
+  if (lent_number_ == 0) rare_.reset();
 }
 
 bool SendHalf::fail(std::string_view why) {
@@ -81,9 +94,8 @@ void SendHalf::measure_rings() {
 // What is not quite ordinary goes the long way round.
 void SendHalf::judge_small() {
   const bool ordinary =
-      state_ == State::kSteady && rest_ == 0 && lent_number_ == 0 && !closed_ && !old_.exists() &&
-      error_.empty() && local_.phase <= settings_.start_phase &&
-      settings_.policy != Policy::kCallerSays &&
+      state_ == State::kSteady && rest_ == 0 && lent_number_ == 0 && !closed_ &&
+      !rarely().old.exists() && error_.empty() && settings_.policy != Policy::kCallerSays &&
       (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
   small_most_ = ordinary ? threshold() : 0;
   // What fits a smaller phase says nothing against shrinking; the rest is noted by take().
@@ -132,7 +144,7 @@ bool SendHalf::make_room(std::uint32_t record_bytes) {
 
 bool SendHalf::post_frame(bool signaled) {
   if (!frame_open_) return true;
-  if (in_flight() >= limit() || !outlet_.has_room()) return false;
+  if (in_flight() >= limit() + (urgent_ ? 1 : 0) || !outlet_.has_room()) return false;
   std::byte* frame = frame_;
   const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
   store(frame, tag);
@@ -150,8 +162,34 @@ bool SendHalf::post_frame(bool signaled) {
   reported_ = reverse_consumed_;
   ++next_;
   ++figures_.frames;
-  frame_open_ = false;
+  frame_open_ = urgent_ = false;
   return true;
+}
+
+std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
+  const auto look_for_room = [this] {
+    note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+  };
+  std::size_t taken = 0;
+  for (const iovec& message : messages) {
+    const std::uint64_t length = message.iov_len;
+    if (length - 1 >= small_most_) break;
+    const auto needed = kRecordBytes + round_up_8(static_cast<std::uint32_t>(length));
+    if (frame_open_ && room() < needed) {
+      if (in_flight() >= limit()) look_for_room();
+      if (!post_frame()) break;
+    }
+    if (!frame_open_ && in_flight() > limit()) look_for_room();
+    if (!open_frame()) break;
+    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), message.iov_base, length);
+    history_ <<= 1;
+    figures_.bytes += length;
+    ++taken;
+  }
+  figures_.messages += taken;
+  if (frame_open_ && in_flight() >= limit()) look_for_room();
+  post_frame();
+  return taken;
 }
 
 std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_hint,
@@ -234,7 +272,7 @@ std::uint64_t SendHalf::take_pieces(std::span<const iovec> vector, std::uint64_t
 }
 
 std::uint32_t SendHalf::lend(std::span<const std::byte> message) {
-  if (!error_.empty() || closed_ || rest_ > 0 || loans_.size() >= kLoansMost) return 0;
+  if (!error_.empty() || closed_ || rest_ > 0 || rare().loans.size() >= kLoansMost) return 0;
   if (state_ == State::kLeaving || (state_ == State::kAsked && settings_.strict)) return 0;
   if (!make_room(kRecordBytes + sizeof(Offer))) return 0;
   auto region = wires_.lend(message);
@@ -242,7 +280,7 @@ std::uint32_t SendHalf::lend(std::span<const std::byte> message) {
   Offer offer{reinterpret_cast<std::uint64_t>(message.data()), message.size(), message.size(),
               region->remote_key.value, ++offers_};
   store(append(Kind::kOffer, sizeof offer), offer);
-  loans_.push_back({*region, offer.number});
+  rare_->loans.push_back({*region, offer.number});
   ++figures_.loans;
   ++figures_.messages;
   figures_.bytes += message.size();
@@ -257,7 +295,7 @@ std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t t
     lent_number_ = 0;
     return element.iov_len;
   }
-  if (loans_.size() >= kLoansMost || !make_room(kRecordBytes + sizeof(Offer))) return 0;
+  if (rare().loans.size() >= kLoansMost || !make_room(kRecordBytes + sizeof(Offer))) return 0;
   auto region = wires_.lend({static_cast<const std::byte*>(element.iov_base), element.iov_len});
   if (!region) {  // no key for it: in pieces then
     const std::uint64_t taken = take_pieces(vector, total, total);
@@ -271,16 +309,18 @@ std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t t
   figures_.bytes += element.iov_len;
   ++figures_.loans;
   store(append(Kind::kOffer, sizeof offer), offer);
-  loans_.push_back({*region, offer.number});
-  lent_memory_ = element.iov_base, lent_bytes_ = element.iov_len, lent_number_ = offer.number;
+  rare_->loans.push_back({*region, offer.number});
+  rare_->lent_memory = element.iov_base, rare_->lent_bytes = element.iov_len;
+  lent_number_ = offer.number;
   post_frame();
   return 0;
 }
 
 void SendHalf::settle_loans() {
-  while (!loans_.empty() && loan_done(loans_.front().number)) {
-    wires_.give_back(loans_.front().region);
-    loans_.erase(loans_.begin());
+  auto& loans = rare().loans;
+  while (!loans.empty() && loan_done(loans.front().number)) {
+    wires_.give_back(loans.front().region);
+    loans.erase(loans.begin());
   }
 }
 
@@ -299,17 +339,17 @@ void SendHalf::progress(Nanoseconds now) {
   if (frame_open_) post_frame(last_in_frame_);
   if (state_ == State::kAsked) check_answer(now);
   if (state_ == State::kLeaving) leave(now);
-  if (old_.exists()) retire_old();
+  if (rarely().old.exists()) retire_old();
   if (idle_shrink_due(now)) ask(local_.phase - 1, now);
   judge_small();
 }
 
 std::uint64_t SendHalf::registered_bytes() const {
   std::uint64_t sum = 0;
-  for (const Ring* ring : {&local_, &fresh_, &old_}) {
+  for (const Ring* ring : {&local_, &rarely().fresh, &rarely().old}) {
     if (ring->exists()) sum += std::uint64_t{ring->slots} * ring->slot_bytes;
   }
-  for (const Ring& ring : kept_) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
+  for (const Ring& ring : rarely().kept) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
   return sum;
 }
 

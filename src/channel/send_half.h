@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,9 @@
 namespace weft::channel {
 
 struct SendFigures {
-  std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0;
-  std::uint64_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
-  std::uint64_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0, loans = 0;
+  std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, loans = 0;
+  std::uint32_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
+  std::uint32_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0;
 };
 
 class SendHalf {
@@ -69,19 +70,23 @@ class SendHalf {
     if (in_flight() < limit()) post_frame();
     return true;
   }
+  /// The same for many messages: gives how many were taken.
+  std::size_t take_batch(std::span<const iovec> messages);
   /// Bytes of the message that was begun and not yet given whole; the next vector must be these.
   std::uint64_t rest_bytes() const { return rest_; }
   /// Lends a message in place: the memory must stay until loan_done(). 0: not yet.
   std::uint32_t lend(std::span<const std::byte> message);
   bool loan_done(std::uint32_t number) const {
-    return static_cast<std::int32_t>(peer_pulled_ - number) >= 0;
+    return loans_ended_ || static_cast<std::int32_t>(peer_pulled_ - number) >= 0;
   }
+  /// The connection is lost: nobody will read what was lent, and nobody shall. Closes the keys.
+  void end_loans();
   /// Looks for answers, room and time-outs, and posts what waits.
   void progress(Nanoseconds now);
   /// The last record of this direction; false: no room yet.
   bool close();
   /// Everything has been posted and every slot has been given back.
-  bool drained() const { return !frame_open_ && consumed_ == next_ && loans_.empty(); }
+  bool drained() const { return !frame_open_ && consumed_ == next_ && rarely().loans.empty(); }
   bool has_open_frame() const { return frame_open_; }
   void note_consumed(std::uint32_t consumed);
   /// To be told in this end's next head or status: what the other direction has consumed.
@@ -92,7 +97,11 @@ class SendHalf {
   std::uint32_t phase() const { return local_.phase; }
   std::uint32_t slots() const { return local_.slots; }
   bool moving() const { return state_ != State::kSteady; }
-  bool busy() const { return moving() || old_.exists() || frame_open_ || !loans_.empty(); }
+  bool busy() const {
+    return moving() || frame_open_ || rarely().old.exists() || !rarely().loans.empty();
+  }
+  /// Nothing is to be expected for a while: gives back what only growth and loans need.
+  void rest();
   std::uint32_t sequence() const { return sequence_; }
   std::uint64_t registered_bytes() const;
   const SendFigures& figures() const { return figures_; }
@@ -111,12 +120,15 @@ class SendHalf {
     const bool before = static_cast<std::int32_t>(consumed_ - base_) < 0;
     return next_ - (before ? base_ : consumed_);
   }
+  /// Frames under way; the last slot is kept for small messages to gather in, except from the
+  /// protocol, which so gets on even when a view holds a slot.
   std::uint32_t limit() const { return limit_; }
   std::uint32_t frame_bytes_most() const { return frame_most_; }
   std::uint32_t room() const { return frame_most_ - used_ - kTailBytes; }
   std::byte* append(Kind kind, std::uint32_t length) {
     std::byte* at = frame_ + used_;
     store(at, RecordHead{kind, length});
+    urgent_ = urgent_ || (kind >= Kind::kMove && kind != Kind::kOffer);
     used_ += kRecordBytes + round_up_8(length);
     return at + kRecordBytes;
   }
@@ -132,7 +144,7 @@ class SendHalf {
                             std::uint64_t total);
   std::uint64_t take_lent(std::span<const iovec> vector, std::uint64_t total);
   bool is_lent(const iovec& element) const {
-    return element.iov_base == lent_memory_ && element.iov_len == lent_bytes_;
+    return element.iov_base == rarely().lent_memory && element.iov_len == rarely().lent_bytes;
   }
   void settle_loans();
   bool fail(std::string_view why);
@@ -158,9 +170,30 @@ class SendHalf {
   std::byte* const control_;
   const std::uint32_t channel_;
 
-  Ring local_, fresh_, old_;  // fresh_: provisioned for the next phase; old_: being drained
-  std::vector<Ring> kept_;    // of phases that were left, if the user wants them kept
-  RemoteRing remote_, granted_;
+  struct Loan {
+    Region region;
+    std::uint32_t number;
+  };
+  /// What a connection that neither grows nor lends has no use for: most have none of it.
+  struct Rare {
+    Ring fresh, old;         // fresh: provisioned for the next phase; old: being drained
+    std::vector<Ring> kept;  // of phases that were left, if the user wants them kept
+    RemoteRing granted;
+    std::vector<Loan> loans;            // oldest first; few
+    const void* lent_memory = nullptr;  // what take() lent, to be recognised when it comes again
+    std::uint64_t lent_bytes = 0;
+    std::uint32_t old_last_work = 0;
+  };
+  static const Rare kNothingRare;
+  Rare& rare() {
+    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+  const Rare& rarely() const { return rare_ == nullptr ? kNothingRare : *rare_; }
+
+  Ring local_;
+  RemoteRing remote_;
+  std::unique_ptr<Rare> rare_;
   std::uint32_t next_ = 0;  // sequence of the frame that is posted next
   std::uint32_t base_ = 0;  // of the first frame in the current ring
   std::uint32_t consumed_ = 0;
@@ -176,24 +209,17 @@ class SendHalf {
   std::uint32_t sequence_ = 0;
   std::uint32_t tries_ = 0;
   std::uint32_t frame_work_ = 0;  // the work of the newest frame
-  std::uint32_t old_last_work_ = 0;
-  std::uint32_t control_frame_ = 0;  // the frame with the control message
   Nanoseconds answer_deadline_ = kNever;
   Nanoseconds no_growth_until_ = 0;
   Nanoseconds last_large_ns_ = 0;
   std::uint64_t history_ = 0;  // one bit for each of the last 64 messages: oversized?
 
-  struct Loan {
-    Region region;
-    std::uint32_t number;
-  };
-  std::vector<Loan> loans_;  // oldest first; few
   std::uint32_t offers_ = 0, peer_pulled_ = 0;
-  const void* lent_memory_ = nullptr;  // what take() lent, to be recognised when it comes again
-  std::uint64_t lent_bytes_ = 0;
-  std::uint32_t lent_number_ = 0;
+  std::uint32_t lent_number_ = 0;  // of what take() lent; 0: nothing
 
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
+  bool urgent_ = false;  // the open frame has something for the protocol
+  bool loans_ended_ = false;
   SendFigures figures_;
   std::string_view error_;
 };

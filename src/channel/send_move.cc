@@ -1,6 +1,7 @@
 // The phases of a sending direction: when to ask, what to make of the answer, and figure 4.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "channel/send_half.h"
 
@@ -25,7 +26,7 @@ std::uint64_t SendHalf::threshold() const {
 
 // True: nothing goes now. False: larger buffers cannot be had, the vector goes in pieces.
 bool SendHalf::wants_move(std::uint64_t wanted_bytes, Nanoseconds now) {
-  if (state_ != State::kSteady || old_.exists()) return true;  // not repeated while pending
+  if (state_ != State::kSteady || rarely().old.exists()) return true;  // not repeated while pending
   if (local_.phase + 1 >= settings_.phases.size() || now < no_growth_until_) return false;
   if (std::popcount(history_) < static_cast<int>(settings_.learn_after)) return false;
   std::uint32_t phase = local_.phase + 1;
@@ -53,7 +54,6 @@ bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
   store(append(Kind::kMove, sizeof move), move);
   state_ = State::kAsked;
   tries_ = 0;
-  control_frame_ = next_;
   last_in_frame_ = settings_.strict;
   answer_deadline_ = now + settings_.acknowledgement_timeout_ns;
   ++figures_.controls;
@@ -93,7 +93,7 @@ bool SendHalf::acceptable(const Acknowledgement& answer) const {
 
 void SendHalf::on_answer(const Acknowledgement& answer, Nanoseconds now) {
   if (answer.verdict == Verdict::kGranted) {
-    granted_ = {answer.address, answer.key, answer.slots, answer.slot_bytes};
+    rare().granted = {answer.address, answer.key, answer.slots, answer.slot_bytes};
     state_ = State::kLeaving;
     return;
   }
@@ -134,25 +134,27 @@ void SendHalf::give_up(Nanoseconds now, Nanoseconds pause_ns) {
 }
 
 bool SendHalf::provision_next() {
-  if (fresh_.exists() && fresh_.phase == target_) return true;
-  for (auto ring = kept_.begin(); ring != kept_.end(); ++ring) {
+  Ring& fresh = rare().fresh;
+  if (fresh.exists() && fresh.phase == target_) return true;
+  auto& kept = rare_->kept;
+  for (auto ring = kept.begin(); ring != kept.end(); ++ring) {
     if (ring->phase != target_) continue;
-    fresh_ = *ring;
-    kept_.erase(ring);
+    fresh = *ring;
+    kept.erase(ring);
     return true;
   }
   const PhaseSize& size = settings_.phases[target_];
   auto ring = wires_.provision(RingUse::kSend, target_, size.slots,  // 457, 458
                                slot_bytes_of(size.payload_bytes));
-  if (ring) fresh_ = *ring;
+  if (ring) fresh = *ring;
   return ring.has_value();
 }
 
 void SendHalf::drop_fresh() {
-  if (!fresh_.exists()) return;
-  wires_.unregister(fresh_);
-  wires_.release(fresh_);
-  fresh_ = {};
+  if (!rarely().fresh.exists()) return;
+  wires_.unregister(rare_->fresh);
+  wires_.release(rare_->fresh);
+  rare_->fresh = {};
 }
 
 // Block 354. Flowing: the new ring is made, the old one gets its last frame, and both live until
@@ -167,16 +169,15 @@ void SendHalf::leave(Nanoseconds now) {
       post_frame(true);
     }
     if (frame_open_) return;
-    old_ = local_;
-    old_last_work_ = frame_work_;
-    local_ = fresh_;
-    fresh_ = {};
+    rare().old = local_;
+    rare_->old_last_work = frame_work_;
+    local_ = std::exchange(rare_->fresh, {});
     return switch_rings();
   }
   if (frame_open_ || !outlet_.done(frame_work_)) return;
   const std::uint32_t phase = local_.phase;
   if (settings_.keep_small) {
-    kept_.push_back(local_);
+    rare().kept.push_back(local_);
   } else {
     wires_.unregister(local_);  // 455
     wires_.release(local_);     // 456
@@ -190,15 +191,15 @@ void SendHalf::leave(Nanoseconds now) {
       return;
     }
   }
-  local_ = fresh_;
-  fresh_ = {};
+  local_ = std::exchange(rare_->fresh, {});
   switch_rings();
 }
 
 // Block 459.
 void SendHalf::switch_rings() {
-  ++(granted_.slot_bytes > remote_.slot_bytes ? figures_.grows : figures_.shrinks);
-  remote_ = granted_;
+  const RemoteRing& granted = rarely().granted;
+  ++(granted.slot_bytes > remote_.slot_bytes ? figures_.grows : figures_.shrinks);
+  remote_ = granted;
   base_ = next_;
   measure_rings();
   last_in_frame_ = false;
@@ -206,19 +207,19 @@ void SendHalf::switch_rings() {
 }
 
 void SendHalf::retire_old() {
-  if (!outlet_.done(old_last_work_)) return;
-  if (settings_.keep_small && old_.phase < local_.phase) {
-    kept_.push_back(old_);
+  if (!outlet_.done(rare_->old_last_work)) return;
+  if (settings_.keep_small && rare_->old.phase < local_.phase) {
+    rare_->kept.push_back(rare_->old);
   } else {
-    wires_.unregister(old_);
-    wires_.release(old_);
+    wires_.unregister(rare_->old);
+    wires_.release(rare_->old);
   }
-  old_ = {};
+  rare_->old = {};
 }
 
 bool SendHalf::idle_shrink_due(Nanoseconds now) const {
-  if (state_ != State::kSteady || old_.exists() || rest_ > 0 || closed_ || !error_.empty() ||
-      local_.phase <= settings_.start_phase || settings_.shrink_after_ns == 0 ||
+  if (state_ != State::kSteady || rarely().old.exists() || rest_ > 0 || closed_ ||
+      !error_.empty() || local_.phase <= settings_.start_phase || settings_.shrink_after_ns == 0 ||
       now < no_growth_until_) {
     return false;
   }

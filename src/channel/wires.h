@@ -22,8 +22,8 @@ struct Ring {
   std::uint32_t phase = 0;
   LocalKey local_key;
   RemoteKey remote_key;
-  void* handle = nullptr;  ///< the driver's
   bool registered = false;
+  void* handle = nullptr;  ///< the driver's
 
   bool exists() const { return memory != nullptr; }
   std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }
@@ -70,6 +70,11 @@ class Wires {
   virtual void unregister(Ring& ring) = 0;
   /// Gives the memory back; the ring is unregistered.
   virtual void release(Ring& ring) = 0;
+  /// Both, in that order, now or at a quieter time: for a ring that nobody writes to any more.
+  virtual void discard(Ring& ring) {
+    unregister(ring);
+    release(ring);
+  }
   /// Grants the peer to read exactly these bytes.
   virtual std::optional<Region> lend(std::span<const std::byte> bytes) = 0;
   /// Memory to read into.

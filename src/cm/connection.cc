@@ -34,10 +34,7 @@ About rejected_in(Connection::Phase phase) {
 }  // namespace
 
 Connection::Connection(CommId local, Psn receive_psn, const Timing& timing)
-    : local_(local),
-      timing_(timing),
-      resender_(timing),
-      transaction_(std::uint64_t{local.value} << 32) {
+    : local_(local), resender_(timing), transaction_(std::uint64_t{local.value} << 32) {
   WEFT_ASSERT(local.value != 0);
   terms_.receive_psn = receive_psn;
 }
@@ -59,7 +56,7 @@ void Connection::send_disconnect_reply(Outcome& out) const { send(DisconnectRepl
 void Connection::enter_timewait(Nanoseconds now) {
   resender_.stop();
   phase_ = Phase::kTimewait;
-  timewait_end_ns_ = now + timing_.timewait_ns;
+  timewait_end_ns_ = now + resender_.timing().timewait_ns;
 }
 
 void Connection::end() {
@@ -222,7 +219,8 @@ void Connection::on_body(const Acknowledgement& acknowledgement, Nanoseconds now
   const bool for_reply = phase_ == Phase::kReplySent && acknowledgement.about == About::kReply;
   if (!for_request && !for_reply) return;
   if (for_request) remote_ = acknowledgement.local;
-  resender_.wait_for(timeout_ns(acknowledgement.service_timeout) + timing_.last_retry_ns, now);
+  resender_.wait_for(timeout_ns(acknowledgement.service_timeout) + resender_.timing().last_retry_ns,
+                     now);
 }
 
 void Connection::on_body(const Reject& reject, Nanoseconds now, Outcome& out) {

@@ -101,7 +101,6 @@ class Connection {
   void end();
 
   CommId local_, remote_;
-  Timing timing_;
   Resender resender_;
   Phase phase_ = Phase::kIdle;
   TransactionId transaction_;

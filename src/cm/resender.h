@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 
 #include "cm/outcome.h"
 
@@ -14,7 +14,7 @@ class Resender {
   explicit Resender(const Timing& timing) : timing_(timing) {}
 
   void start(const Message& message, Nanoseconds now, Outcome& out) {
-    message_ = message;
+    message_ = std::make_shared<const Message>(message);
     sent_ = 0;
     pause_ns_ = timing_.first_retry_ns;
     send(now, out);
@@ -30,6 +30,7 @@ class Resender {
   }
 
   Nanoseconds deadline() const { return deadline_; }
+  const Timing& timing() const { return timing_; }
   /// After the deadline; false when the last retry had its time.
   bool on_timer(Nanoseconds now, Outcome& out) {
     if (sent_ > timing_.retries) return false;
@@ -46,7 +47,8 @@ class Resender {
   }
 
   Timing timing_;
-  std::optional<Message> message_;
+  // Apart: once it is answered, a connection that lives for long does not carry its room.
+  std::shared_ptr<const Message> message_;
   unsigned sent_ = 0;
   Nanoseconds pause_ns_ = 0;
   Nanoseconds deadline_ = kNever;

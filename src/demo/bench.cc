@@ -44,15 +44,21 @@ struct Row {
 class Bench {
  public:
   Bench(const BenchOptions& options, const channel::ContextOptions& context)
-      : options_(options), pair_(options.address, context) {}
+      : options_(options), pair_(options.address, context, options.end) {}
 
   void run() {
+    static_cast<void>(pair_.open({}));  // the device's threads begin now, and may run anywhere
+    pair_.take_core();
     measure("latency_8", [this] { latency(); });
     measure("rate_8", [this] { rate(); });
     measure("stream", [this] { streams(); });
     measure("first_large", [this] { first_large(); });
     measure("while_growing", [this] { while_growing(); });
-    measure("idle", [this] { idle(); });
+    measure("idle", [this] {
+      idle("", {});
+      idle(", tiny", Settings::tiny());
+    });
+    measure("many", [this] { many(); });
     pair_.meet();
     if (pair_.here()) print();
   }
@@ -123,10 +129,38 @@ class Bench {
     return count / us_since(begun);
   }
 
+  double batch_rate(Channel& channel, std::size_t count, std::size_t bytes) {
+    const std::vector<std::byte> message(bytes);
+    const std::vector<iovec> many(channel::Batch::kMost,
+                                  {const_cast<std::byte*>(message.data()), bytes});
+    channel::Batch batch;
+    const auto begun = Clock::now();
+    for (std::size_t done = 0; done < count;) {
+      if (pair_.here()) {
+        const std::size_t n = std::min(many.size(), count - done);
+        done += must(channel.try_send_batch(std::span(many).first(n))).messages;
+      } else {
+        done += must(channel.try_receive_batch(batch));
+      }
+    }
+    if (!pair_.here()) {
+      put(channel, std::span(message).first(1));
+      return 0;
+    }
+    get(channel);
+    return static_cast<double>(count) / us_since(begun);
+  }
+
   void rate() {
     auto growing = pair_.open({});
     auto fixed = pair_.open(Settings::fixed());
     for (int round = 0; round < 7; ++round) {
+      const double many = batch_rate(growing, 1'000'000, 8);
+      const double many_fixed = batch_rate(fixed, 1'000'000, 8);
+      if (pair_.here()) {
+        row("8 B messages in batches, growing", "M/s").push_back(many);
+        row("8 B messages in batches, fixed", "M/s").push_back(many_fixed);
+      }
       const double a = stream_rate(growing, 200'000, 8), b = stream_rate(fixed, 200'000, 8);
       if (!pair_.here()) continue;
       row("8 B messages, growing", "M/s").push_back(a);
@@ -193,35 +227,40 @@ class Bench {
     }
   }
 
-  // One channel goes small messages back and forth and grows meanwhile, again and again.
+  // Small messages go back and forth on one channel, which grows meanwhile in every other round.
   void while_growing() {
     Settings settings;
     settings.shrink_after_ns = 3'000'000;
     auto channel = pair_.open(settings);
     const std::vector<std::byte> large(16000);
-    std::vector<double> all;
-    std::uint64_t grows = 0;
-    for (int round = 0; round < 100; ++round) {
+    std::vector<double> growing, at_rest;
+    for (int round = 0; round < 200; ++round) {
       const auto quiet = Clock::now();  // until it has shrunk again
       while (channel.statistics().send_phase != 0 && us_since(quiet) < 1e6) {
         pair_.context().progress();
       }
       pair_.meet();
       // The request goes out, and the small ones that follow meet the growth.
-      if (pair_.here()) {
+      ping_pong(channel, 100, 8);  // both look again
+      const bool grow = round % 2 == 1;
+      if (pair_.here() && grow) {
         const iovec whole{const_cast<std::byte*>(large.data()), large.size()};
         if (must(channel.try_send({&whole, 1})) > 0) give_up("a large message did not ask to grow");
       }
       const auto times = ping_pong(channel, 100, 8);
+      auto& all = grow ? growing : at_rest;
       all.insert(all.end(), times.begin(), times.end());
       const auto begun = Clock::now();
       while (us_since(begun) < 5000) pair_.context().progress();
-      grows = channel.statistics().grows;
     }
     if (!pair_.here()) return;
-    std::sort(all.begin(), all.end());
-    row("8 B one way p99, channel growing meanwhile", "us").push_back(all[all.size() * 99 / 100]);
-    row("growths during that", "").push_back(static_cast<double>(grows));
+    const auto p99 = [](std::vector<double>& all) {
+      std::sort(all.begin(), all.end());
+      return all[all.size() * 99 / 100];
+    };
+    row("8 B one way p99, the same channel at rest", "us").push_back(p99(at_rest));
+    row("8 B one way p99, channel growing meanwhile", "us").push_back(p99(growing));
+    row("growths during that", "").push_back(static_cast<double>(channel.statistics().grows));
   }
 
   static double pss_kib() {
@@ -234,31 +273,83 @@ class Bench {
     return value;
   }
 
-  void idle() {
+  /// Registered memory and heap of both sides together, in KiB.
+  double weight() {
+    const double mine =
+        static_cast<double>(mallinfo2().uordblks + pair_.context().figures().used_bytes);
+    return (mine + static_cast<double>(pair_.exchange(static_cast<std::uint64_t>(mine)))) / 1024;
+  }
+  double resident() {
+    const double mine = pss_kib();
+    return mine + static_cast<double>(pair_.exchange(static_cast<std::uint64_t>(mine)));
+  }
+
+  void idle(const std::string& name, const Settings& settings) {
     const int count = options_.connections;
-    auto warm = pair_.open({});
-    pair_.meet();
-    const double before = pss_kib();
-    const auto heap_before = mallinfo2().uordblks;
-    const std::uint64_t used_before = pair_.context().figures().used_bytes;
+    auto warm = pair_.open(settings);
+    const double before = weight(), resident_before = resident();
     const auto begun = Clock::now();
-    auto channels = pair_.open_many({}, count);
+    auto channels = pair_.open_many(settings, count);
     const double seconds = us_since(begun) / 1e6;
-    const double each = 1024.0 * count;
-    const double heap = static_cast<double>(mallinfo2().uordblks - heap_before) / each;
-    const double used =
-        static_cast<double>(pair_.context().figures().used_bytes - used_before) / each;
-    const auto theirs = pair_.exchange(static_cast<std::uint64_t>(1000 * (heap + used)));
-    const auto pages = pair_.exchange(
-        static_cast<std::uint64_t>(std::max(0.0, 1000 * (pss_kib() - before) / count)));
+    const double weighs = (weight() - before) / count;
+    const double resides = (resident() - resident_before) / count;
+    const double registered =
+        static_cast<double>(channels.front().statistics().registered_bytes) / 1024;
     if (pair_.here()) {
-      row("idle connection, registered, both sides", "KiB").push_back(2 * used);
-      row("idle connection, registered and heap, both sides", "KiB")
-          .push_back(heap + used + static_cast<double>(theirs) / 1000);
-      row("idle connection, resident, both sides", "KiB")
-          .push_back((pss_kib() - before) / count + static_cast<double>(pages) / 1000);
-      row("connections", "1/s").push_back(count / seconds);
+      row("idle connection" + name + ", registered, both sides", "KiB").push_back(2 * registered);
+      row("idle connection" + name + ", registered and heap, both sides", "KiB").push_back(weighs);
+      row("idle connection" + name + ", resident, both sides", "KiB").push_back(resides);
+      row("connections" + name, "1/s").push_back(count / seconds);
     }
+    keep(channels);
+  }
+
+  // Ten thousand connections, one in a hundred busy with messages of 16 KiB.
+  void many() {
+    const int count = options_.many;
+    constexpr int kBusyEvery = 100;
+    const double before = weight();
+    auto channels = pair_.open_many({}, count);
+    const std::uint64_t quiet = channels[1].statistics().registered_bytes;
+    const std::vector<std::byte> message(16384);
+    constexpr int kRounds = 3;
+    std::vector<bool> busy(channels.size());
+    // Between hosts they may have been accepted in another order than they were asked for: who
+    // receives takes what comes.
+    for (int i = 0; i < count; ++i) channels[i].set_tag(static_cast<std::uint64_t>(i));
+    for (int sent = 0; pair_.here() && sent < kRounds; ++sent) {
+      for (int i = 0; i < count; i += kBusyEvery) {
+        put(channels[i], message);
+        busy[i] = true;
+      }
+    }
+    for (int left = kRounds * ((count - 1) / kBusyEvery + 1); !pair_.here() && left > 0;) {
+      pair_.context().progress();
+      for (const std::uint64_t i : pair_.context().take_ready()) {
+        for (busy[i] = true; must(channels[i].try_receive());) --left;
+      }
+    }
+    const double weighs = weight() - before;
+    int grown = 0, changed = 0;
+    for (int i = 0; i < count; ++i) {
+      const auto now = channels[i].statistics();
+      if (busy[i]) {
+        grown += now.send_phase > 0 ? 1 : 0;
+      } else {
+        changed += now.registered_bytes != quiet || now.send_phase != 0 ? 1 : 0;
+      }
+    }
+    const auto changed_there = static_cast<double>(pair_.exchange(changed));
+    if (pair_.here()) {
+      const std::string name = fmt::format("{} connections, 1 % busy: ", count);
+      row(name + "registered and heap, both sides", "MiB").push_back(weighs / 1024);
+      row(name + "grown", "").push_back(grown);
+      row(name + "quiet ones that changed, both sides", "").push_back(changed + changed_there);
+    }
+    keep(channels);
+  }
+
+  void keep(std::vector<Channel>& channels) {
     pair_.meet();
     leave_open_.insert(leave_open_.end(), std::make_move_iterator(channels.begin()),
                        std::make_move_iterator(channels.end()));

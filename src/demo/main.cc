@@ -18,8 +18,20 @@ int main(int argc, char** argv) {
   bench_command->add_flag("--json", bench.json, "for programs");
   bench_command->add_option("--only", bench.only, "one measurement by name");
   bench_command->add_option("--connections", bench.connections, "idle ones, to be weighed");
+  bench_command->add_option("--many", bench.many, "of which one in a hundred is busy");
   bench_command->add_option("--address", bench.address, "of the RDMA device");
+  std::string side;
+  weft::demo::PairEnd end;
+  CLI::Option* side_option =
+      bench_command->add_option("--side", side, "only this side; the other is started elsewhere")
+          ->check(CLI::IsMember({"here", "there"}));
+  bench_command->add_option("--in", end.in, "pipe from the other side")->needs(side_option);
+  bench_command->add_option("--out", end.out, "pipe to the other side")->needs(side_option);
   CLI11_PARSE(app, argc, argv);
+  if (!side.empty()) {
+    end.side = side == "here" ? weft::demo::Side::kHere : weft::demo::Side::kThere;
+    bench.end = end;
+  }
   if (show_command->parsed()) return weft::demo::show(show);
   return weft::demo::bench(bench);
 }

@@ -1,6 +1,8 @@
 #include "demo/pair.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,18 @@ void give_up(const std::string& why) {
   _exit(1);
 }
 
-Pair::Pair(const std::string& address, const channel::ContextOptions& options) : address_(address) {
+Pair::Pair(const std::string& address, const channel::ContextOptions& options,
+           std::optional<PairEnd> end)
+    : address_(address) {
+  if (end) {
+    side_ = end->side, in_ = end->in, out_ = end->out;
+  } else {
+    split();
+  }
+  context_.emplace(must(channel::Context::create(options)));
+}
+
+void Pair::split() {
   int down[2], up[2];
   if (pipe(down) != 0 || pipe(up) != 0) give_up("no pipe");
   child_ = fork();
@@ -31,7 +44,16 @@ Pair::Pair(const std::string& address, const channel::ContextOptions& options) :
   in_ = here() ? up[0] : down[0];
   ::close(here() ? down[0] : down[1]);
   ::close(here() ? up[1] : up[0]);
-  context_.emplace(must(channel::Context::create(options)));
+}
+
+void Pair::take_core() const {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+  int wanted = here() ? 0 : 1, core = 0;
+  while (!CPU_ISSET(core, &allowed) || wanted-- > 0) ++core;
+  CPU_ZERO(&allowed);
+  CPU_SET(core, &allowed);
+  sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 Pair::~Pair() {
@@ -40,13 +62,16 @@ Pair::~Pair() {
   ::close(in_);
   if (!here()) _exit(0);
   int status = 0;
-  waitpid(child_, &status, 0);
+  if (child_ > 0) waitpid(child_, &status, 0);
 }
 
 std::uint64_t Pair::exchange(std::uint64_t mine) {
   std::uint64_t theirs = 0;
-  if (write(out_, &mine, sizeof mine) != sizeof mine ||
-      read(in_, &theirs, sizeof theirs) != sizeof theirs) {
+  const bool told = write(out_, &mine, sizeof mine) == sizeof mine;
+  // The channels go on meanwhile: what the other side finishes first may need an answer.
+  pollfd answer{in_, POLLIN, 0};
+  while (told && context_ && poll(&answer, 1, 0) == 0) context_->progress();
+  if (!told || read(in_, &theirs, sizeof theirs) != sizeof theirs) {
     give_up("the other process is gone");
   }
   return theirs;

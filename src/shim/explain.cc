@@ -85,7 +85,7 @@ const char* kind_of(ibv_qp_type type) {
 std::string describe(const Qp& qp) {
   const QueuePairAttributes a = qp.qp.attributes();
   std::string text = fmt::format("queue pair {:#x} ({}, state {})", qp.qp.number().value,
-                                 kind_of(qp.shown.qp_base.qp_type), to_string(qp.qp.state()));
+                                 kind_of(qp.shown().qp_type), to_string(qp.qp.state()));
   if (a.remote_qpn.value != 0) {
     text += fmt::format(", connected to {:#x} at {}", a.remote_qpn.value,
                         network::to_string(a.remote_gid));
@@ -151,7 +151,7 @@ std::string why_local(const Qp& qp, const NotedRequest& request, bool writes) {
           "IBV_ACCESS_LOCAL_WRITE",
           element, registered);
     }
-    if (qp.shown.qp_base.pd != nullptr && region.pd != qp.shown.qp_base.pd->handle) {
+    if (qp.shown().pd != nullptr && region.pd != qp.shown().pd->handle) {
       return fmt::format("{}, whose region is of another protection domain than the queue pair. {}",
                          element, registered);
     }
@@ -303,16 +303,16 @@ bool Notebook::take(std::uint64_t wr_id, bool is_receive, NotedRequest* out) {
 }
 
 void note(Qp& qp, const SendRequest& request) {
-  qp.notebook.add({request.wr_id, request.op, false,
-                   std::vector<Sge>(request.sges.begin(), request.sges.end()), request.remote});
+  qp.notebook->add({request.wr_id, request.op, false,
+                    std::vector<Sge>(request.sges.begin(), request.sges.end()), request.remote});
 }
 
 void note(Qp& qp, const ReceiveRequest& request) {
-  qp.notebook.add({request.wr_id,
-                   SendOp::kSend,
-                   true,
-                   std::vector<Sge>(request.sges.begin(), request.sges.end()),
-                   {}});
+  qp.notebook->add({request.wr_id,
+                    SendOp::kSend,
+                    true,
+                    std::vector<Sge>(request.sges.begin(), request.sges.end()),
+                    {}});
 }
 
 void note_region(const ibv_mr* mr, std::uint32_t access, const void* caller) {
@@ -348,7 +348,7 @@ void explain_completion(Context& context, const ibv_wc& completion) {
   context.qps.with(completion.qp_num, [&](Qp& qp) {
     const bool is_receive = (completion.opcode & IBV_WC_RECV) != 0;
     NotedRequest request;
-    const bool known = qp.notebook.take(completion.wr_id, is_receive, &request);
+    const bool known = qp.notebook->take(completion.wr_id, is_receive, &request);
     say(fmt::format("{} (wr_id {:#x}, {} bytes) on {} failed: {}. {}.",
                     is_receive ? "a receive" : to_string(request.op), completion.wr_id,
                     total(request.sges), describe(qp), to_string(status),

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -226,11 +227,12 @@ struct Batch {
   std::vector<std::size_t> sge_counts;  ///< of each request
   std::vector<std::byte> inline_bytes;  ///< copies, until the post has copied them again
   int error = 0;
+  std::mutex mutex;  ///< from wr_start to wr_complete
 };
 
+/// What the program sees of it lies directly behind: an ibv_qp, and only for those who asked for
+/// it an ibv_qp_ex with room to grow, which is larger than all the rest.
 struct Qp {
-  ibv_qp_ex shown{};
-  std::array<std::byte, kRoomToGrow> room{};
   verbs::QueuePair qp;
   ibv_qp_cap cap{};
   bool signal_all = false;
@@ -239,15 +241,28 @@ struct Qp {
   int opens = 1;          ///< of such a one; under Context::xrcd_mutex
   std::uint32_t errors_given = 0;
   ibv_ah_attr address{};
-  Notebook notebook;       ///< empty unless explaining()
-  std::mutex batch_mutex;  ///< from wr_start to wr_complete
-  Batch batch;
+  std::unique_ptr<Notebook> notebook;  ///< null unless explaining()
+  std::unique_ptr<Batch> batch;        ///< null unless extended
 
   explicit Qp(verbs::QueuePair made) : qp(std::move(made)) {}
-  static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
-  static Qp& of(ibv_qp_ex* qp) { return *reinterpret_cast<Qp*>(qp); }
-  ibv_qp* plain() { return &shown.qp_base; }
+  static Qp& of(ibv_qp* qp) { return *(reinterpret_cast<Qp*>(qp) - 1); }
+  static Qp& of(ibv_qp_ex* qp) { return of(&qp->qp_base); }
+  ibv_qp& shown() { return *reinterpret_cast<ibv_qp*>(this + 1); }
+  const ibv_qp& shown() const { return *reinterpret_cast<const ibv_qp*>(this + 1); }
+  ibv_qp_ex& shown_ex() { return *reinterpret_cast<ibv_qp_ex*>(this + 1); }
+  ibv_qp* plain() { return &shown(); }
+
+  struct Extended {
+    bool yes;
+  };
+  static void* operator new(std::size_t bytes, Extended extended) noexcept {
+    const std::size_t tail = extended.yes ? sizeof(ibv_qp_ex) + kRoomToGrow : sizeof(ibv_qp);
+    return std::calloc(1, bytes + tail);
+  }
+  static void operator delete(void* memory, Extended) noexcept { std::free(memory); }
+  static void operator delete(void* memory) noexcept { std::free(memory); }
 };
+static_assert(sizeof(Qp) % alignof(ibv_qp_ex) == 0 && alignof(Qp) >= alignof(ibv_qp_ex));
 
 struct Ah {
   ibv_ah shown{};

@@ -86,7 +86,7 @@ int post_one_by_one(Qp& qp, ibv_send_wr* first, ibv_send_wr** bad) {
   for (ibv_send_wr* wr = first; wr != nullptr; wr = wr->next) {
     SendRequest request;
     int error = EINVAL;
-    if (convert(*wr, qp.shown.qp_base.qp_type, request)) {
+    if (convert(*wr, qp.shown().qp_type, request)) {
       if (explaining()) [[unlikely]]
         note(qp, request);
       const auto done = qp.qp.post_send(request);

@@ -10,7 +10,7 @@ namespace {
 
 /// Begins the next request of the batch; its parts follow by further calls.
 SendRequest& begin(ibv_qp_ex* shown, SendOp op) {
-  Batch& batch = Qp::of(shown).batch;
+  Batch& batch = *Qp::of(shown).batch;
   SendRequest& request = batch.requests.emplace_back();
   batch.sge_counts.push_back(0);
   request.wr_id = shown->wr_id;
@@ -28,7 +28,7 @@ SendRequest& begin_rdma(ibv_qp_ex* shown, SendOp op, std::uint32_t rkey, std::ui
 
 /// Null: a part came before any request.
 SendRequest* last(ibv_qp_ex* shown) {
-  Batch& batch = Qp::of(shown).batch;
+  Batch& batch = *Qp::of(shown).batch;
   if (!batch.requests.empty()) return &batch.requests.back();
   batch.error = EINVAL;
   return nullptr;
@@ -42,7 +42,7 @@ void add_sge(Batch& batch, std::uint64_t address, std::uint32_t length, std::uin
 void set_sge_list(ibv_qp_ex* shown, std::size_t count, const ibv_sge* list) {
   if (last(shown) == nullptr) return;
   for (std::size_t i = 0; i < count; ++i) {
-    add_sge(Qp::of(shown).batch, list[i].addr, list[i].length, list[i].lkey);
+    add_sge(*Qp::of(shown).batch, list[i].addr, list[i].length, list[i].lkey);
   }
 }
 
@@ -51,7 +51,7 @@ void set_sge_list(ibv_qp_ex* shown, std::size_t count, const ibv_sge* list) {
 void set_inline_list(ibv_qp_ex* shown, std::size_t count, const ibv_data_buf* list) {
   SendRequest* request = last(shown);
   if (request == nullptr) return;
-  Batch& batch = Qp::of(shown).batch;
+  Batch& batch = *Qp::of(shown).batch;
   const std::size_t begun = batch.inline_bytes.size();
   for (std::size_t i = 0; i < count; ++i) {
     const auto* bytes = static_cast<const std::byte*>(list[i].addr);
@@ -90,31 +90,32 @@ void tie(Batch& batch) {
 
 void start(ibv_qp_ex* shown) {
   Qp& qp = Qp::of(shown);
-  qp.batch_mutex.lock();
-  clear(qp.batch);
+  qp.batch->mutex.lock();
+  clear(*qp.batch);
 }
 
 /// All or nothing: a batch is refused before any of it is posted where that can be known.
 int complete(ibv_qp_ex* shown) {
   Qp& qp = Qp::of(shown);
-  tie(qp.batch);
-  int error = qp.batch.error;
+  Batch& batch = *qp.batch;
+  tie(batch);
+  int error = batch.error;
   if (error == 0) {
     if (explaining()) [[unlikely]] {
-      for (const SendRequest& request : qp.batch.requests) note(qp, request);
+      for (const SendRequest& request : batch.requests) note(qp, request);
     }
     std::size_t posted = 0;
-    const auto done = qp.qp.post_send(qp.batch.requests, &posted);
+    const auto done = qp.qp.post_send(batch.requests, &posted);
     if (!done) {
       error = errno_of(done.error());
       if (explaining()) explain_call("ibv_wr_complete", qp, done.error());
     }
   }
-  qp.batch_mutex.unlock();
+  batch.mutex.unlock();
   return error;
 }
 
-void unknown(ibv_qp_ex* shown) { Qp::of(shown).batch.error = EOPNOTSUPP; }
+void unknown(ibv_qp_ex* shown) { Qp::of(shown).batch->error = EOPNOTSUPP; }
 
 }  // namespace
 
@@ -140,10 +141,11 @@ std::uint64_t offered_operations(ibv_qp_type type) {
 }
 
 void set_posting(Qp& qp) {
-  ibv_qp_ex& shown = qp.shown;
+  if (!qp.extended) return;
+  ibv_qp_ex& shown = qp.shown_ex();
   shown.wr_start = start;
   shown.wr_complete = complete;
-  shown.wr_abort = [](ibv_qp_ex* at) { Qp::of(at).batch_mutex.unlock(); };
+  shown.wr_abort = [](ibv_qp_ex* at) { Qp::of(at).batch->mutex.unlock(); };
   shown.wr_atomic_cmp_swp = [](ibv_qp_ex* at, std::uint32_t rkey, std::uint64_t address,
                                std::uint64_t compare, std::uint64_t swap) {
     SendRequest& request = begin_rdma(at, SendOp::kCompareSwap, rkey, address);

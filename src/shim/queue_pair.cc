@@ -150,9 +150,13 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
     if (explaining()) explain_call("ibv_create_qp", context->device->name, made.error());
     return refuse(made.error());
   }
-  auto* qp = new (std::nothrow) Qp(std::move(*made));
+  const bool extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  auto* qp = new (Qp::Extended{extended}) Qp(std::move(*made));
   if (qp == nullptr) return refuse(ENOMEM);
-  ibv_qp& shown = qp->shown.qp_base;
+  qp->extended = extended;
+  if (qp->extended) qp->batch = std::make_unique<Batch>();
+  if (explaining()) qp->notebook = std::make_unique<Notebook>();
+  ibv_qp& shown = qp->shown();
   shown.context = context;
   shown.qp_context = attr.qp_context;
   shown.qp_num = qp->qp.number().value;
@@ -234,9 +238,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     return refuse(EOPNOTSUPP);
   }
   Qp* qp = make_qp(context, *attr);
-  if (qp == nullptr) return nullptr;
-  qp->extended = extended;
-  return qp->plain();
+  return qp == nullptr ? nullptr : qp->plain();
 }
 
 }  // namespace weft::shim
@@ -272,7 +274,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_qp_to_qp_ex, nullptr, shown);
   Qp& qp = Qp::of(shown);
-  return qp.extended ? &qp.shown : nullptr;
+  return qp.extended ? &qp.shown_ex() : nullptr;
 }
 
 int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {

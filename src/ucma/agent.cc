@@ -24,6 +24,10 @@ namespace {
 // What librdmacm can index.
 constexpr std::size_t kMostIds = 65'536;
 constexpr int kMostPauseMs = 60'000;
+/// Who asks twice within this time looks all the time, and does not sleep until it is told.
+constexpr Nanoseconds kAsksAgain = 20'000;
+/// Who asked so lately will ask again: the thread looks only then whether that was so.
+constexpr Nanoseconds kPolledPause = 100'000;
 
 // Written by whoever opens first and, null, by a child after fork, which has one thread then.
 // release and acquire: whoever finds it sees it made.
@@ -104,14 +108,29 @@ void Agent::run(Agent& agent) {
     }
     epoll_event event;
     epoll_wait(fd, &event, 1, timeout_ms);
-    bool tired = false;
+    bool tired = false, polled = false;
     {
       const Guard guard(agent);
-      tired = agent.step(timeout_ms);
+      polled = agent.is_polled();
+      if (!polled) tired = agent.step(timeout_ms);
+    }
+    if (polled) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kPolledPause));
+      timeout_ms = 0;
     }
     // No descriptor is left for a peer that waits: looking again at once would not help.
     if (tired) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+}
+
+bool Agent::is_polled() const { return now() - polled_at_ < kPolledPause; }
+
+void Agent::poll() {
+  int timeout_ms = 0;
+  step(timeout_ms);
+  const Nanoseconds time = now();
+  if (time - asked_at_ < kAsksAgain) polled_at_ = time;
+  asked_at_ = time;
 }
 
 bool Agent::step(int& timeout_ms) {
@@ -180,8 +199,7 @@ void Agent::destroy(Identifier& id) {
     id.answer->answer(no, out);
   }
   for (const auto& message : out.messages) transmit(id, message);
-  const auto events =
-      id.file->take([&](const QueuedEvent& event) { return event.owner == id.handle; });
+  const auto events = id.file->take_of(id.handle);
   for (const QueuedEvent& event : events) {
     // A request that the program never saw.
     Identifier* const child = event.has_child ? find(event.child) : nullptr;
@@ -204,8 +222,7 @@ void Agent::forget_comm_ids(const Identifier& id) {
 }
 
 void Agent::migrate(Identifier& id, File& to) {
-  const auto events =
-      id.file->take([&](const QueuedEvent& event) { return event.owner == id.handle; });
+  const auto events = id.file->take_of(id.handle);
   for (const QueuedEvent& event : events) {
     Identifier* const child = event.has_child ? find(event.child) : nullptr;
     if (child != nullptr) child->file = &to;
@@ -270,7 +287,7 @@ void Agent::apply(Identifier& id, cm::Outcome& out) {
 bool Agent::transmit(Identifier& id, const cm::Message& message) {
   const bool opens = std::holds_alternative<cm::Request>(message.body) ||
                      std::holds_alternative<cm::ServiceRequest>(message.body);
-  if (opens) id.first_message = message;
+  if (opens) id.first_message = std::make_unique<const cm::Message>(message);
   if (id.link.value == 0) {
     if (!opens) return true;
     if (id.off_host) {

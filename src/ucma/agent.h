@@ -90,6 +90,9 @@ class Agent {
   void post(Identifier& id, EventCode code, int status) { post(id, make_event(id, code, status)); }
   /// The program has got it.
   void reported(const QueuedEvent& event);
+  /// A program asks again and again, without waiting: it does the thread's work meanwhile, which
+  /// saves two changes of thread for each message.
+  void poll();
 
  private:
   explicit Agent(cm::HostExchange exchange);
@@ -135,6 +138,7 @@ class Agent {
   static void run(Agent& agent);
   /// True: the exchange has no room for more peers now.
   bool step(int& timeout_ms);
+  bool is_polled() const;
   void on_timers(Nanoseconds now);
   void arm(Nanoseconds deadline);
   void apply(Identifier& id, cm::Outcome& out);
@@ -162,6 +166,8 @@ class Agent {
   cm::CommIdBlock block_;  // 0: not claimed yet
   std::map<const files::ShownDevice*, verbs::Device> network_;
   Nanoseconds next_deadline_ = kNever;
+  // When a program last asked, and when it last did the thread's work. Under the lock.
+  Nanoseconds asked_at_ = 0, polled_at_ = 0;
 };
 
 }  // namespace weft::ucma

@@ -129,7 +129,8 @@ void Agent::start(Identifier& child, const cm::Packet& packet, const cm::Request
 }
 
 void Agent::start(Identifier& child, const cm::Packet& packet, const cm::ServiceRequest& request) {
-  child.answer.emplace(request.request, packet.message.transaction, request.service);
+  child.answer = std::make_unique<cm::ServiceAnswer>(request.request, packet.message.transaction,
+                                                     request.service);
 }
 
 void Agent::refuse(cm::LinkId link, const cm::Packet& packet, const cm::Request& request,
@@ -181,7 +182,10 @@ void Agent::on_answer(cm::LinkId link, const cm::Packet& packet) {
   const bool accepts = std::holds_alternative<cm::Reply>(packet.message.body) ||
                        std::holds_alternative<cm::ServiceReply>(packet.message.body);
   // The peer knows best which of its devices it uses.
-  if (id->active && accepts) id->remote_gid = packet.source;
+  if (id->active && accepts) {
+    id->remote_gid = packet.source;
+    id->first_message.reset();
+  }
   cm::Outcome out;
   if (id->connection) id->connection->on_message(packet.message, now(), out);
   if (id->query) id->query->on_message(packet.message, out);

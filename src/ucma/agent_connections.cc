@@ -60,7 +60,7 @@ int Agent::ask(Identifier& id, std::span<const std::byte> private_data) {
   question.service = cm::service_id(id.space, id.destination.port);
   if (id.off_host && !claim_block()) return EMFILE;
   const cm::CommId number = new_comm_id();
-  id.query.emplace(number, cm::Timing());
+  id.query = std::make_unique<cm::ServiceQuery>(number, cm::Timing());
   by_comm_id_[number] = &id;
   cm::Outcome out;
   id.query->ask(std::move(question), now(), out);
@@ -135,7 +135,7 @@ std::pair<Identifier*, Multicast*> Agent::find_group(Handle handle) {
 }
 
 std::uint32_t Agent::leave(Identifier& id, Handle handle) {
-  id.file->take([&](const QueuedEvent& event) { return event.has_group && event.group == handle; });
+  id.file->drop_of_group(handle);
   const auto found = std::find_if(id.groups.begin(), id.groups.end(),
                                   [&](const Multicast& each) { return each.handle == handle; });
   WEFT_ASSERT(found != id.groups.end());

@@ -99,8 +99,16 @@ int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
     const std::uint32_t seen = sequence_.load(std::memory_order_acquire);
     int error = 0;
     if (deliver(in, out_bytes, error)) return error;
-    if (nonblocking()) return EAGAIN;
-    if (sleep_on(sequence_, seen) == EINTR) return EINTR;
+    if (nonblocking()) {
+      const Agent::Guard guard(agent_);
+      agent_.poll();
+      if (events_.empty()) return EAGAIN;
+      continue;
+    }
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const int woken = sleep_on(sequence_, seen);
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    if (woken == EINTR) return EINTR;
   }
 }
 
@@ -114,8 +122,7 @@ bool File::deliver(std::span<const std::byte> in, std::size_t out_bytes, int& er
                        kLeastEventBytes);
   if (error != 0) return true;
   agent_.reported(events_.front());
-  events_.pop_front();
-  count_down();
+  take_out(events_.begin());
   return true;
 }
 
@@ -130,27 +137,46 @@ void File::count_down() const {
 
 void File::push(const QueuedEvent& event) {
   events_.push_back(event);
+  ++waiting_of_[event.owner.value];
   obs::log().trace("rdma_cm: event {} status {} of identifier {}", event.response.event,
                    static_cast<int>(event.response.status), event.response.id);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(count_.get(), &one, sizeof one);
-  sequence_.fetch_add(1, std::memory_order_release);
-  wake_all(sequence_);
+  sequence_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all(sequence_);
 }
 
-std::vector<QueuedEvent> File::take(const std::function<bool(const QueuedEvent&)>& which) {
+QueuedEvent File::take_out(std::list<QueuedEvent>::iterator at) {
+  QueuedEvent event = *at;
+  events_.erase(at);
+  const auto counted = waiting_of_.find(event.owner.value);
+  if (--counted->second == 0) waiting_of_.erase(counted);
+  count_down();
+  return event;
+}
+
+std::vector<QueuedEvent> File::take_of(Handle owner) {
   std::vector<QueuedEvent> taken;
-  std::deque<QueuedEvent> left;
-  for (const QueuedEvent& event : events_) {
-    if (!which(event)) {
-      left.push_back(event);
-      continue;
+  const auto counted = waiting_of_.find(owner.value);
+  // Those of one that ends are usually among the oldest: the search stops at the last of them.
+  std::uint32_t left = counted == waiting_of_.end() ? 0 : counted->second;
+  for (auto at = events_.begin(); left > 0;) {
+    const auto next = std::next(at);
+    if (at->owner == owner) {
+      taken.push_back(take_out(at));
+      --left;
     }
-    taken.push_back(event);
-    count_down();
+    at = next;
   }
-  events_ = std::move(left);
   return taken;
+}
+
+void File::drop_of_group(Handle group) {
+  for (auto at = events_.begin(); at != events_.end();) {
+    const auto next = std::next(at);
+    if (at->has_group && at->group == group) take_out(at);
+    at = next;
+  }
 }
 
 }  // namespace weft::ucma

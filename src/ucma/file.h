@@ -7,11 +7,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "files/char_device.h"
@@ -32,8 +32,10 @@ class File final : public files::CharFile {
   ssize_t write(std::span<const std::byte> bytes) override;
 
   void push(const QueuedEvent& event);
-  /// Those that `which` names, taken out.
-  std::vector<QueuedEvent> take(const std::function<bool(const QueuedEvent&)>& which);
+  /// Those that add to the owner's count, taken out.
+  std::vector<QueuedEvent> take_of(Handle owner);
+  /// Those of a membership that ends.
+  void drop_of_group(Handle group);
 
  private:
   File(Agent& agent, host::Fd count) : agent_(agent), count_(std::move(count)) {}
@@ -43,14 +45,18 @@ class File final : public files::CharFile {
   int command(std::span<const std::byte> bytes);
   int get_event(std::span<const std::byte> in, std::size_t out_bytes);
   bool deliver(std::span<const std::byte> in, std::size_t out_bytes, int& error);
+  QueuedEvent take_out(std::list<QueuedEvent>::iterator at);
   void count_down() const;
 
   Agent& agent_;
   host::Fd count_;  // of the events in the queue
-  std::deque<QueuedEvent> events_;
+  std::list<QueuedEvent> events_;
+  std::unordered_map<std::uint32_t, std::uint32_t> waiting_of_;  // events in the queue, by owner
   // Changes with each event. release in push() pairs with acquire in get_event(), which sleeps on
   // it.
   std::atomic<std::uint32_t> sequence_{0};
+  // seq_cst with sequence_: who sleeps is counted before it compares, who counts wakes after that.
+  std::atomic<std::uint32_t> sleepers_{0};
 };
 
 }  // namespace weft::ucma

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <optional>
 
 #include "cm/connection.h"
@@ -75,12 +76,13 @@ struct Identifier {
 
   // One of these once it connects.
   std::optional<cm::Connection> connection;
-  std::optional<cm::ServiceQuery> query;
-  std::optional<cm::ServiceAnswer> answer;
+  std::unique_ptr<cm::ServiceQuery> query;
+  std::unique_ptr<cm::ServiceAnswer> answer;
   cm::LinkId link;
   bool active = false, link_fresh = false;
   Nanoseconds asked_at_ns = 0;
-  std::optional<cm::Message> first_message;  ///< to be sent again if the link led to nobody
+  /// To be sent again if the link led to nobody; gone once somebody has answered.
+  std::unique_ptr<const cm::Message> first_message;
 
   std::uint32_t local_qpn = 0;
   QKey qkey;

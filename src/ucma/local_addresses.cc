@@ -25,23 +25,34 @@ std::optional<Endpoint> endpoint_of(const sockaddr* address) {
 
 LocalAddresses::LocalAddresses() {
   for (const auto& device : files::shown_devices()) all_.push_back(device.address);
+}
+
+void LocalAddresses::ask_kernel() const {
+  if (asked_) return;
+  asked_ = true;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return;
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     const auto endpoint = endpoint_of(at->ifa_addr);
-    if (endpoint && !has(endpoint->address)) all_.push_back(endpoint->address);
+    if (endpoint && !knows(endpoint->address)) all_.push_back(endpoint->address);
   }
 }
 
-bool LocalAddresses::has(const Gid& address) const {
+bool LocalAddresses::knows(const Gid& address) const {
   return std::find(all_.begin(), all_.end(), address) != all_.end();
+}
+
+bool LocalAddresses::has(const Gid& address) const {
+  if (knows(address)) return true;
+  ask_kernel();
+  return knows(address);
 }
 
 bool LocalAddresses::reaches(const Gid& address) const {
   Gid loopback6;
   loopback6.raw[15] = 1;
-  return has(address) || address == loopback6 || (address.is_ipv4() && address.raw[12] == 127);
+  return address == loopback6 || (address.is_ipv4() && address.raw[12] == 127) || has(address);
 }
 
 const files::ShownDevice* device_with(const Gid& address) {

@@ -11,17 +11,24 @@ namespace weft::ucma {
 
 class LocalAddresses {
  public:
-  /// As they are now.
+  /// As they are now; the kernel is asked only when a shown device's are not enough.
   LocalAddresses();
 
   /// An interface's or a shown device's.
   bool has(const Gid& address) const;
   /// The same, or a loopback address: whoever has it is on this machine.
   bool reaches(const Gid& address) const;
-  const std::vector<Gid>& all() const { return all_; }
+  const std::vector<Gid>& all() const {
+    ask_kernel();
+    return all_;
+  }
 
  private:
-  std::vector<Gid> all_;
+  void ask_kernel() const;
+  bool knows(const Gid& address) const;
+
+  mutable std::vector<Gid> all_;
+  mutable bool asked_ = false;
 };
 
 /// The device with this address; null if none has it.

@@ -10,82 +10,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <thread>
+
+#include "system/channel_case_kit.h"
 
 using namespace std::chrono_literals;
 using namespace weft;
-using channel::Channel;
-using channel::Context;
-using channel::ContextOptions;
-using channel::Settings;
-
-#define HOLDS(condition)                                                 \
-  do {                                                                   \
-    if (!(condition)) {                                                  \
-      std::printf("line %d: does not hold: %s\n", __LINE__, #condition); \
-      std::fflush(stdout);                                               \
-      _exit(1);                                                          \
-    }                                                                    \
-  } while (false)
+using namespace weft::test;
 
 namespace {
-
-template <class T>
-T must(Result<T> result, int line = __builtin_LINE()) {
-  if (!result) {
-    std::printf("called from line %d: %s\n", line, result.error().message.c_str());
-    std::fflush(stdout);
-    _exit(1);
-  }
-  return std::move(*result);
-}
-void must(const Result<void>& result, int line = __builtin_LINE()) {
-  if (result) return;
-  std::printf("called from line %d: %s\n", line, result.error().message.c_str());
-  std::fflush(stdout);
-  _exit(1);
-}
-
-/// Two contexts of one process, and channels between them.
-struct Two {
-  explicit Two(ContextOptions a = {}, ContextOptions b = {})
-      : here(must(Context::create(a))),
-        there(must(Context::create(b))),
-        listener(must(there.listen("127.0.0.1", 0))) {}
-
-  std::pair<Channel, Channel> open(std::optional<Settings> settings = {}) {
-    Channel channel = must(here.start_connect("127.0.0.1", listener.port(), settings));
-    std::optional<Channel> other;
-    const auto deadline = channel::in(10s);
-    while (!channel.connected() || !other) {
-      here.progress();
-      if (!other) other = listener.try_accept();
-      HOLDS(channel.statistics().error.empty());
-      HOLDS(std::chrono::steady_clock::now() < deadline);
-    }
-    return {std::move(channel), std::move(*other)};
-  }
-
-  Context here, there;
-  channel::Listener listener;
-};
-
-/// Sends all of it while the other end receives; gives what arrived.
-std::string pass(Two& two, Channel& from, Channel& to, const std::string& text) {
-  std::size_t sent = 0;
-  std::optional<std::string> got;
-  const auto deadline = channel::in(10s);
-  while (sent < text.size() || !got) {
-    const iovec rest{const_cast<char*>(text.data()) + sent, text.size() - sent};
-    if (sent < text.size()) sent += must(from.try_send({&rest, 1}));
-    two.here.progress();
-    two.there.progress();
-    if (auto message = must(to.try_receive())) got = message->text();
-    HOLDS(std::chrono::steady_clock::now() < deadline);
-  }
-  return *got;
-}
 
 void messages_of_all_sizes() {
   Two two;
@@ -350,7 +283,7 @@ void who_was_not_rung_for_is_rung_in_the_end() {
   wait_for_bell(a, before);
 }
 
-const std::map<std::string, void (*)()> kCases{
+const Cases kCases{
     {"who_was_not_rung_for_is_rung_in_the_end", who_was_not_rung_for_is_rung_in_the_end},
     {"messages_of_all_sizes", messages_of_all_sizes},
     {"only_the_busy_one_grows", only_the_busy_one_grows},
@@ -371,8 +304,10 @@ const std::map<std::string, void (*)()> kCases{
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto found = kCases.find(argc > 1 ? argv[1] : "");
-  if (found == kCases.end()) return 2;
+  const std::string name = argc > 1 ? argv[1] : "";
+  auto found = kCases.find(name);
+  if (found == kCases.end()) found = kLoadCases.find(name);
+  if (found == kLoadCases.end()) return 2;
   alarm(60);
   found->second();
   return 0;

@@ -29,6 +29,31 @@ TEST(ChannelSystem, only_the_connection_that_needs_it_grows) {
   EXPECT_TRUE(ended.says("quiet:"));
 }
 
+TEST(ChannelSystem, of_many_channels_only_the_busy_ones_grow) {
+  // A12: five hundred, one in a hundred busy; `weft bench channel --only many` has ten thousand.
+  HOLDS_UNDER_WEFT("many_quiet_channels_stay_small");
+}
+
+TEST(ChannelSystem, growing_leaves_no_memory_behind) {
+  HOLDS_UNDER_WEFT("growing_leaves_no_memory_behind");
+}
+
+TEST(ChannelSystem, small_messages_travel_in_batches) {
+  HOLDS_UNDER_WEFT("small_messages_travel_in_batches");
+}
+
+TEST(ChannelSystem, what_was_lent_to_the_dead_comes_back) {
+  HOLDS_UNDER_WEFT("what_was_lent_to_the_dead_comes_back");
+}
+
+TEST(ChannelSystem, a_batch_outlives_its_channel) {
+  HOLDS_UNDER_WEFT("a_batch_outlives_its_channel");
+}
+
+TEST(ChannelSystem, a_channel_is_named_once_however_much_arrives) {
+  HOLDS_UNDER_WEFT("a_channel_is_named_once_however_much_arrives");
+}
+
 TEST(ChannelSystem, the_memory_of_a_connection_falls_from_256_KB_to_16_KB) {
   // A18: all rings, both sides, reported.
   HOLDS_UNDER_WEFT("memory_of_a_connection");
@@ -86,6 +111,27 @@ TEST(ChannelSystem, the_example_of_the_readme_runs) {
   EXPECT_TRUE(ended.says("got 5 bytes: hello")) << ended.output;
   EXPECT_TRUE(ended.says("got 10000 bytes: xxxxx")) << ended.output;
   EXPECT_TRUE(ended.says("thank you")) << ended.output;
+}
+
+TEST(ChannelSystem, channels_grow_between_hosts_too) {
+  // A19: over Ethernet, here between two network namespaces.
+  if (!kCanPreload) GTEST_SKIP() << "no preload";
+  const Ended ended = weft::test::Started({"/usr/bin/env", "python3",
+                                           WEFT_TEST_DATA "/../bench/channel/namespaces.py",
+                                           WEFT_BIN_DIR, "--only", "many", "--many", "200"})
+                          .wait();
+  if (ended.says("no network namespaces here")) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("grown                          2.000")) << ended.output;
+}
+
+TEST(ChannelSystem, coroutines_wait_for_messages_and_connections) {
+  if (!kCanPreload) GTEST_SKIP() << "no preload";
+  const Ended ended = weft::test::weft({"run", "--", WEFT_BIN_DIR "/example_channel_coroutines"});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("10 bytes came back: aaaaaaaaaa")) << ended.output;
+  EXPECT_TRUE(ended.says("10000 bytes came back: bbbbbbbbbb")) << ended.output;
+  EXPECT_TRUE(ended.says("1000000 bytes came back: cccccccccc")) << ended.output;
 }
 
 TEST(ChannelSystem, the_demonstration_loses_nothing) {

@@ -35,22 +35,22 @@ def end(process):
 
 
 @contextlib.contextmanager
-def started(command, core=None, env=None):
+def started(command, core=None, env=None, inherit=False):
     """The process of a command, in a group of its own, until the end of the block."""
     pin = (lambda: os.sched_setaffinity(0, {core})) if core is not None else None
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, env=os.environ | (env or {}),
-                          preexec_fn=pin, start_new_session=True) as process:
+                          preexec_fn=pin, start_new_session=True, close_fds=not inherit) as process:
         try:
             yield process
         finally:
             end(process)
 
 
-def output_of(command, core=None, env=None, partial=False):
+def output_of(command, core=None, env=None, partial=False, inherit=False):
     """What a command prints; Failed when it fails, unless a part of the output is good enough: then
     the output, and the reason or None."""
-    with started(command, core, env) as process:
+    with started(command, core, env, inherit) as process:
         try:
             out, err = process.communicate(timeout=BOUND_S)
             status = process.returncode

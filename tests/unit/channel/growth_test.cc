@@ -86,7 +86,7 @@ TEST(Growth, the_small_buffers_are_unregistered_and_freed_after_their_last_write
   ASSERT_TRUE(pair.receive());
   pair.settle();
   EXPECT_EQ(pair.keys.find(small.key.value, small.address, 8), nullptr);
-  const std::size_t large = 4 * slot_bytes_of(16384), ring = 4 * slot_bytes_of(512);
+  const std::size_t large = 4 * slot_bytes_of(16384), ring = 3 * slot_bytes_of(512);
   EXPECT_EQ(pair.here.wires.live_bytes, before - ring + large);
   EXPECT_EQ(pair.there.wires.live_bytes, before - ring + large);
 }
@@ -122,6 +122,23 @@ TEST(Growth, a_view_keeps_the_memory_of_a_ring_that_was_left) {
   pair.there.endpoint.release(*view);
   EXPECT_EQ(pair.receive(), text_of(5000));
   EXPECT_LT(pair.there.wires.live_bytes, held);
+}
+
+TEST(Growth, one_view_that_is_kept_does_not_stop_the_sender) {
+  for (const std::uint32_t slots : {3u, 4u}) {
+    Settings settings;
+    settings.phases[0].slots = slots;
+    SimulatedPair pair{settings};
+    ASSERT_EQ(pair.send("gone"), 4u);
+    ASSERT_EQ(pair.send("kept"), 4u);
+    pair.settle(1);
+    EXPECT_EQ(pair.receive(), "gone");
+    const auto view = pair.there.endpoint.deliver();
+    ASSERT_TRUE(view);
+    ASSERT_EQ(pair.send("next"), 4u);
+    pair.settle();
+    EXPECT_EQ(pair.receive(), "next");
+  }
 }
 
 TEST(Growth, goes_through_three_phases_and_back) {

@@ -208,7 +208,7 @@ TEST(Hostile, random_bytes_in_ring_and_control_block_break_nothing) {
     SimulatedPair pair{Settings{}};
     const RemoteRing ring = pair.there.endpoint.grant();
     auto* memory = reinterpret_cast<std::byte*>(ring.address);
-    for (std::uint32_t frame = 0; frame < 4; ++frame) {
+    for (std::uint32_t frame = 0; frame < ring.slots; ++frame) {
       std::byte* end = memory + std::size_t{frame + 1} * ring.slot_bytes;
       for (std::byte* at = end - ring.slot_bytes; at < end; ++at) {
         *at = random() % 3 == 0 ? static_cast<std::byte>(random() % 9) : std::byte{0};

@@ -21,6 +21,20 @@ TEST(Rendezvous, what_exceeds_the_largest_phase_is_read_by_the_receiver) {
   EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
 }
 
+TEST(Rendezvous, a_lost_connection_leaves_no_key_open) {
+  SimulatedPair pair{Settings{}};
+  const std::string huge(300000, 'h');
+  const std::uint32_t loan =
+      pair.here.endpoint.lend(std::as_bytes(std::span(huge.data(), huge.size())));
+  ASSERT_NE(loan, 0u);
+  EXPECT_EQ(pair.here.wires.open_loans, 1);
+  EXPECT_FALSE(pair.here.endpoint.send().loan_done(loan));
+  pair.there.wires.die();
+  pair.here.endpoint.end_loans();
+  EXPECT_EQ(pair.here.wires.open_loans, 0);
+  EXPECT_TRUE(pair.here.endpoint.send().loan_done(loan));
+}
+
 TEST(Rendezvous, keeps_its_place_among_small_messages) {
   SimulatedPair pair{Settings{}};
   const std::string huge(300000, 'h');
@@ -30,6 +44,7 @@ TEST(Rendezvous, keeps_its_place_among_small_messages) {
   pair.settle();
   EXPECT_EQ(pair.receive(), "before");
   EXPECT_EQ(pair.receive(), huge);
+  pair.settle();
   EXPECT_EQ(pair.receive(), "after");
 }
 

@@ -55,7 +55,7 @@ class SimulatedSide final : public Wires {
     auto* memory = new (std::align_val_t{8}) std::byte[bytes]();
     live_bytes += bytes;
     const std::uint32_t key = keys_.open(memory, bytes);
-    return Ring{memory, slots, slot_bytes, phase, LocalKey(key), RemoteKey(key), nullptr, true};
+    return Ring{memory, slots, slot_bytes, phase, LocalKey(key), RemoteKey(key), true, nullptr};
   }
   void unregister(Ring& ring) override {
     note("unregister");

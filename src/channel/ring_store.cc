@@ -1,0 +1,93 @@
+#include "channel/ring_store.h"
+
+#include <utility>
+
+namespace weft::channel {
+namespace {
+
+constexpr int kTrimsUntilUnwanted = 10;
+constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+}  // namespace
+
+RingStore::~RingStore() {
+  finish();
+  if (spare_ != nullptr) free(std::move(spare_));
+}
+
+std::unique_ptr<Registration> RingStore::make(std::uint64_t bytes) {
+  auto made = std::make_unique<Registration>();
+  made->block = slab_.allocate(bytes);
+  if (made->block.memory == nullptr) return nullptr;
+  return made;
+}
+
+std::unique_ptr<Registration> RingStore::make_writable(std::uint64_t bytes, bool again) {
+  if (again) {
+    if (wanted_ != bytes && spare_ != nullptr) {
+      free(std::move(spare_));
+      budget_.give_back(wanted_);
+    }
+    wanted_ = bytes;
+    idle_ = 0;
+    if (spare_ != nullptr) {
+      budget_.give_back(bytes);
+      return std::exchange(spare_, nullptr);
+    }
+  }
+  auto made = make(bytes);
+  if (made == nullptr) return nullptr;
+  made->region = ibv_reg_mr(pd_, made->block.memory, bytes, kWritable);
+  if (made->region != nullptr) return made;
+  slab_.free(made->block);
+  return nullptr;
+}
+
+void RingStore::free(std::unique_ptr<Registration> made) {
+  if (made->region != nullptr) ibv_dereg_mr(made->region);
+  slab_.free(made->block);
+}
+
+void RingStore::free_later(std::unique_ptr<Registration> made, std::uint64_t charged) {
+  waiting_.push_back({std::move(made), charged});
+}
+
+void RingStore::free_oldest() {
+  Waiting oldest = std::move(waiting_.front());
+  waiting_.pop_front();
+  free(std::move(oldest.made));
+  budget_.give_back(oldest.charged);
+}
+
+bool RingStore::do_chore() {
+  if (!waiting_.empty()) {
+    free_oldest();
+    return true;
+  }
+  if (wanted_ == 0 || spare_ != nullptr) return false;
+  const std::uint64_t bytes = std::exchange(wanted_, 0);
+  if (!budget_.take_spare(bytes)) return true;
+  spare_ = make_writable(bytes, false);
+  if (spare_ != nullptr) {
+    wanted_ = bytes;
+  } else {
+    budget_.give_back(bytes);
+  }
+  return true;
+}
+
+void RingStore::finish() {
+  while (!waiting_.empty()) free_oldest();
+}
+
+void RingStore::trim() {
+  finish();
+  if (wanted_ == 0 || ++idle_ < kTrimsUntilUnwanted) return;
+  if (spare_ != nullptr) {
+    free(std::move(spare_));
+    budget_.give_back(wanted_);
+  }
+  wanted_ = 0;
+}
+
+}  // namespace weft::channel

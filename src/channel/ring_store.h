@@ -1,0 +1,68 @@
+// Where the registered memory of channels comes from and goes to: blocks of the slab, with a key of
+// their own where a peer writes. What costs time waits until the context is quiet: keys of rings
+// that nobody writes to any more are revoked then, and only then their memory is free; and a
+// receive ring of the size that was asked for last is made in advance, so that who grows next does
+// not stop small messages. What it holds counts against the budget. Belongs to a context, under its
+// lock.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "channel/budget.h"
+#include "channel/slab.h"
+
+namespace weft::channel {
+
+struct Registration {
+  Block block;
+  ibv_mr* region = nullptr;
+};
+
+class RingStore {
+ public:
+  RingStore(ibv_pd* pd, Slab& slab, Budget& budget) : pd_(pd), slab_(slab), budget_(budget) {}
+  ~RingStore();
+  RingStore(const RingStore&) = delete;
+  RingStore& operator=(const RingStore&) = delete;
+
+  /// A block without a key of its own; null: errno says why. The caller has charged the budget.
+  std::unique_ptr<Registration> make(std::uint64_t bytes);
+  /// One that a peer may write to. `again`: others of this size may be wanted soon.
+  std::unique_ptr<Registration> make_writable(std::uint64_t bytes, bool again);
+  void free(std::unique_ptr<Registration> made);
+  /// Revokes and frees at a quieter time, and then gives `charged` bytes back to the budget.
+  void free_later(std::unique_ptr<Registration> made, std::uint64_t charged);
+
+  /// One piece of the work that waits; false: there was none.
+  bool do_chore();
+  bool has_chores() const { return !waiting_.empty() || (wanted_ != 0 && spare_ == nullptr); }
+  /// Too many wait to go on waiting.
+  bool overdue() const { return waiting_.size() > kWaitMost; }
+  /// Frees all that waits, for somebody who needs memory.
+  void finish();
+  /// To be called now and then: a spare ring that nobody came for goes.
+  void trim();
+
+ private:
+  static constexpr std::size_t kWaitMost = 16;
+
+  struct Waiting {
+    std::unique_ptr<Registration> made;
+    std::uint64_t charged;
+  };
+  void free_oldest();
+
+  ibv_pd* const pd_;
+  Slab& slab_;
+  Budget& budget_;
+  std::deque<Waiting> waiting_;
+  std::unique_ptr<Registration> spare_;
+  std::uint64_t wanted_ = 0;  // bytes of the spare ring; 0: none is wanted
+  int idle_ = 0;              // calls of trim() since somebody wanted one
+};
+
+}  // namespace weft::channel
