@@ -1,17 +1,15 @@
-"""Runs weft as frames, plain UDP and the peers over the network in turn, in rounds, each round in another
-order, and writes their samples as JSON for scripts/collect_bench.py: on loopback, and, where namespaces may
-be made, between two of them that a veth pair joins."""
+"""Runs weft as frames, plain UDP and the peers over the network in turn, and writes their samples as JSON for
+scripts/collect_bench.py: on loopback, and, where namespaces may be made, between two of them that a veth pair
+joins."""
 
 import argparse
-import json
 import pathlib
-import random
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "same_host"))
 import commands  # noqa: E402  pylint: disable=wrong-import-position
 import contestants  # noqa: E402  pylint: disable=wrong-import-position
+import tournament  # noqa: E402  pylint: disable=wrong-import-position
 
 PARTS = ("raw_latency", "raw_frame_latency", "weft_latency", "raw_stream", "weft_stream",
          "weft_sends", "weft_rate")
@@ -72,19 +70,6 @@ def veth_refusal(bin_folder):
     return None
 
 
-def play(contestant, result):
-    """One turn. A contestant that fails is noted, and does not stop the others."""
-    try:
-        samples, reason = contestant.run()
-    except commands.Failed as failure:
-        samples, reason = [], str(failure)
-    result["samples"] += samples
-    if reason:
-        noted = result["failures"].setdefault(contestant.name, {"times": 0})
-        noted["times"] += 1
-        noted["reason"] = reason.splitlines()[-1]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bin", type=pathlib.Path, help="folder of network_pair")
@@ -99,19 +84,8 @@ def main():
         everybody += [Pair(args.bin, part, "veth", VETH) for part in PARTS]
     canary = everybody[0].canary
     everybody += [UcxTcp(canary, test) for test in UCX_TESTS] + [Rxd(canary)]
-    result = {"samples": [], "failures": {}, "rounds": 0,
-              "missing": {c.name: c.lacks for c in everybody if c.lacks}}
-    if refusal:
-        result["missing"]["veth"] = refusal
-    present = [c for c in everybody if not c.lacks]
-    begun = time.monotonic()
-    while result["rounds"] < args.rounds and time.monotonic() - begun < args.seconds:
-        random.Random(result["rounds"]).shuffle(present)
-        for contestant in present:
-            play(contestant, result)
-        result["rounds"] += 1
-        print(f"  round {result['rounds']}, {time.monotonic() - begun:.0f} s", flush=True)
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    tournament.run(everybody, args.out, rounds=args.rounds, seconds=args.seconds,
+                   missing={"veth": refusal} if refusal else None)
 
 
 main()
