@@ -394,7 +394,7 @@ bool Execution::send_quickly(std::span<const std::byte> message) {
   };
   if (!qp_.rq.fill_single(fill)) return false;
   tell_sender();
-  qp_.recv_cq->emplace(false, [&](Completion& completion) {
+  qp_.recv_cq->emplace_fresh(false, [&](Completion& completion) {
     completion = {};
     completion.wr_id = filled;
     completion.op = CompletionOp::kReceive;

@@ -47,24 +47,15 @@ class CompletionQueue {
   template <class Fill>
   void emplace(bool solicited, Fill fill) {
     const std::lock_guard guard(lock_);
-    if (reader_ != nullptr) {
-      served_ = std::exchange(reader_, nullptr);
-      return fill(*served_);
-    }
-    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    // `room_` is 0 before the ring exists, so one comparison covers both.
-    if (tail - head_.load(std::memory_order_relaxed) >= room_) [[unlikely]] {
-      if (!make_room()) return;
-    }
-    Completion& slot = ring_[tail & mask_];
-    fill(slot);
-    const bool failed = !slot.ok();
-    // release pairs with the acquire in empty(): a poller that sees the new tail sees the entry.
-    tail_.store(tail + 1, std::memory_order_release);
-    if (solicited || failed) last_solicited_ = tail + 1;
-    if (armed_ != Armed::kNo) [[unlikely]] {
-      notify(solicited || failed);
-    }
+    place(solicited, fill);
+  }
+  /// The same, for one that somebody is likely to wait for in take_fresh().
+  template <class Fill>
+  void emplace_fresh(bool solicited, Fill fill) {
+    const std::lock_guard guard(lock_);
+    if (reader_ == nullptr || !empty()) return place(solicited, fill);
+    served_ = std::exchange(reader_, nullptr);
+    fill(*served_);
   }
 
   /// Takes up to out.size() completions, oldest first. Any thread.
@@ -93,7 +84,7 @@ class CompletionQueue {
   }
 
   /// The same for a caller that has found the queue empty and now calls progress(): the first
-  /// completion that this brings goes straight to *out, and not by way of the ring.
+  /// completion that this brings may go straight to *out, and not by way of the ring.
   template <class Progress>
   bool take_fresh(Completion* out, Progress progress) {
     const bool offered = offer(out);
@@ -138,6 +129,23 @@ class CompletionQueue {
  private:
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
 
+  template <class Fill>
+  void place(bool solicited, Fill& fill) {
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    // `room_` is 0 before the ring exists, so one comparison covers both.
+    if (tail - head_.load(std::memory_order_relaxed) >= room_) [[unlikely]] {
+      if (!make_room()) return;
+    }
+    Completion& slot = ring_[tail & mask_];
+    fill(slot);
+    const bool failed = !slot.ok();
+    // release pairs with the acquire in empty(): a poller that sees the new tail sees the entry.
+    tail_.store(tail + 1, std::memory_order_release);
+    if (solicited || failed) last_solicited_ = tail + 1;
+    if (armed_ != Armed::kNo) [[unlikely]] {
+      notify(solicited || failed);
+    }
+  }
   std::size_t take_locked(std::span<Completion> out) {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     const std::uint32_t waiting = tail_.load(std::memory_order_relaxed) - head;

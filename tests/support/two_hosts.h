@@ -45,6 +45,13 @@ inline bool give_addresses(const HostAddresses& host) {
 using HostWork = std::function<int(int fd)>;
 inline constexpr int kNoNamespaces = 77;
 
+/// Work of a host that is only there, until the other is done: without it there is no cable.
+inline int stay(int fd) {
+  char said = 0;
+  while (read(fd, &said, 1) > 0) continue;
+  return 0;
+}
+
 namespace detail {
 
 inline int second_host(int fd, const HostWork& work) {

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/udp_kit.h"
+
 #include "base/random.h"
 #include "network/address.h"
 #include "network/flow.h"
@@ -26,6 +28,8 @@
 #include "wire/packet.h"
 
 namespace {
+
+using weft::test::loopback;
 
 namespace v = weft::verbs;
 using weft::Access;
@@ -36,15 +40,9 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMessageBytes = 64 << 10;
 constexpr std::size_t kRunPackets = 40, kRunsOfEachSort = 1'000'000 / kRunPackets;
 
-std::string loopback(int last) {
-  return fmt::format("127.{}.{}.{}", 1 + getpid() / 256 % 250, getpid() % 256, last);
-}
-
 struct Side {
   explicit Side(const std::string& address)
-      : device(v::Device::open({.path = v::PathPolicy::kFramed,
-                                .ports = {{.address = address, .on_network = true}}})
-                   .value()),
+      : device(weft::test::open_framed(address)),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(256).value()),
         memory(kMessageBytes + 4096),

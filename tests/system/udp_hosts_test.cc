@@ -18,8 +18,12 @@
 
 #include "network/address.h"
 #include "support/two_hosts.h"
+#include "support/udp_kit.h"
 
 namespace {
+
+using weft::test::get;
+using weft::test::put;
 
 namespace v = weft::verbs;
 using namespace std::chrono_literals;
@@ -32,15 +36,6 @@ using weft::test::kSecondHost;
 constexpr auto kPatience = 20s;
 constexpr weft::QKey kKey(0x1234);
 constexpr std::uint32_t kGrhBytes = 40, kBytes = 1000;
-
-template <class T>
-bool put(int fd, const T& value) {
-  return write(fd, &value, sizeof value) == sizeof value;
-}
-template <class T>
-bool get(int fd, T* value) {
-  return read(fd, value, sizeof *value) == static_cast<ssize_t>(sizeof *value);
-}
 
 void expect_good(const std::optional<int>& result) {
   if (!result) GTEST_SKIP() << "no network namespaces here";
@@ -162,7 +157,7 @@ TEST(UdpHosts, a_group_of_the_other_family_is_refused_by_name) {
         if (refused) return 2;
         return refused.error().message.find("ff0e::1234") != std::string::npos ? 0 : 3;
       },
-      [](int) { return 0; }));
+      weft::test::stay));
 }
 
 // ---- what goes away and comes back ------------------------------------------------------------
@@ -239,7 +234,7 @@ TEST(UdpHosts, an_address_that_has_gone_is_refused_with_a_cure_and_taken_when_it
         if (!ip("addr add " + address)) return 4;
         return v::Device::open(options) ? 0 : 5;
       },
-      [](int) { return 0; }));
+      weft::test::stay));
 }
 
 // ---- what a connection costs the kernel -------------------------------------------------------

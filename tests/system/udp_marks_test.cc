@@ -9,20 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "support/udp_kit.h"
+
 #include "obs/counters.h"
 #include "verbs/controller.h"
 
 namespace {
+
+using weft::test::loopback;
 
 namespace v = weft::verbs;
 using weft::obs::Counter;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kBytes = 1 << 20;
-
-std::string loopback(int last) {
-  return fmt::format("127.{}.{}.{}", 1 + getpid() / 256 % 250, getpid() % 256, last);
-}
 
 struct Side {
   Side(int last, const char* faults)

@@ -15,7 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "support/udp_kit.h"
+
 namespace {
+
+using weft::test::get;
+using weft::test::loopback;
+using weft::test::put;
 
 namespace v = weft::verbs;
 using weft::Access;
@@ -33,28 +39,10 @@ struct Introduction {
   weft::RemoteAddress memory;
 };
 
-template <class T>
-bool put(int fd, const T& value) {
-  return write(fd, &value, sizeof value) == sizeof value;
-}
-template <class T>
-bool get(int fd, T* value) {
-  return read(fd, value, sizeof *value) == static_cast<ssize_t>(sizeof *value);
-}
-
-/// Addresses of this run's own, the same in the child: tests run side by side, and RoCE has one UDP
-/// port per address.
-const pid_t test_process = getpid();
-std::string loopback(int last) {
-  return fmt::format("127.{}.{}.{}", 1 + test_process / 256 % 250, test_process % 256, last);
-}
-
 /// One process's device and everything on it.
 struct Side {
   explicit Side(const std::string& address)
-      : device(v::Device::open({.path = v::PathPolicy::kFramed,
-                                .ports = {{.address = address, .on_network = true}}})
-                   .value()),
+      : device(weft::test::open_framed(address)),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(64).value()),
         memory(kBytes / 8),

@@ -14,15 +14,13 @@
 #include <string>
 
 #include "support/sandbox.h"
+#include "support/udp_kit.h"
 
 namespace {
 
-namespace v = weft::verbs;
+using weft::test::loopback;
 
-const pid_t test_process = getpid();
-std::string loopback(int last) {
-  return fmt::format("127.{}.{}.{}", 1 + test_process / 256 % 250, test_process % 256, last);
-}
+namespace v = weft::verbs;
 
 auto open_device(const std::string& address) {
   return v::Device::open(

@@ -24,6 +24,12 @@ class CompletionQueueTest : public testing::Test {
     completion.status = status;
     cq.push(completion, solicited);
   }
+  void push_fresh(std::uint64_t wr_id) {
+    cq.emplace_fresh(false, [&](Completion& slot) {
+      slot = {};
+      slot.wr_id = wr_id;
+    });
+  }
   std::vector<std::uint64_t> poll(std::size_t most = 100) {
     std::vector<Completion> out(most);
     out.resize(cq.poll(out));
@@ -147,31 +153,37 @@ TEST_F(CompletionQueueTest, strengthens_a_request_for_solicited_by_one_for_any) 
 TEST_F(CompletionQueueTest, hands_the_first_fresh_one_over_and_keeps_the_rest) {
   use_it_a_lot();
   Completion out;
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(1), push(2), push(3); }));
+  EXPECT_TRUE(cq.take_fresh(&out, [&] {
+    push_fresh(1);
+    EXPECT_TRUE(cq.empty()) << "it has been handed over";
+    push_fresh(2), push(3);
+  }));
   EXPECT_EQ(out.wr_id, 1u);
   EXPECT_EQ(poll(), (Ids{2, 3}));
   EXPECT_FALSE(cq.take_fresh(&out, [] {}));
-  push(4);
+  push_fresh(4);
   EXPECT_EQ(poll(), (Ids{4})) << "nobody waits any more";
 }
 
 TEST_F(CompletionQueueTest, hands_nothing_over_that_would_overtake_another) {
   use_it_a_lot();
   Completion out;
-  push(1);
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(2); }));
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(1), push_fresh(2); }));
   EXPECT_EQ(out.wr_id, 1u);
-  EXPECT_EQ(poll(), (Ids{2}));
+  push(3);
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { push_fresh(4); }));
+  EXPECT_EQ(out.wr_id, 2u);
+  EXPECT_EQ(poll(), (Ids{3, 4}));
 }
 
 TEST_F(CompletionQueueTest, gives_an_event_also_when_somebody_waits_for_a_fresh_one) {
   use_it_a_lot();
   Completion out;
   cq.request_notify(false);
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(1); }));
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { push_fresh(1); }));
   EXPECT_EQ(listener.events, 1);
   // Armed by another thread, while this one makes progress.
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { cq.request_notify(false), push(2); }));
+  EXPECT_TRUE(cq.take_fresh(&out, [&] { cq.request_notify(false), push_fresh(2); }));
   EXPECT_EQ(out.wr_id, 2u);
   EXPECT_EQ(listener.events, 2);
 }
@@ -180,8 +192,8 @@ TEST_F(CompletionQueueTest, serves_two_who_wait_for_fresh_ones_at_once) {
   use_it_a_lot();
   Completion mine, theirs;
   EXPECT_TRUE(cq.take_fresh(&mine, [&] {
-    push(1);  // mine, and it has not been fetched
-    EXPECT_TRUE(cq.take_fresh(&theirs, [&] { push(2); }));
+    push_fresh(1);  // mine, and it has not been fetched
+    EXPECT_TRUE(cq.take_fresh(&theirs, [&] { push_fresh(2); }));
   }));
   EXPECT_EQ(mine.wr_id, 1u);
   EXPECT_EQ(theirs.wr_id, 2u);
