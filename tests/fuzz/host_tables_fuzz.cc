@@ -151,8 +151,14 @@ class Drill {
     }
     const auto grant = path::grant_target(*target_.link, peer_, rkey, request.need);
     if (grant.covers(rkey, request.address, request.length)) {
+      const std::uint64_t offset = request.address - grant.base;
       WEFT_ASSERT(grant.holds());
-      must_be_inside(grant.mapped + (request.address - grant.base), request.length);
+      WEFT_ASSERT(place.verdict == path::TargetPlace::Verdict::kAllowed);
+      if (grant.mapped != nullptr) {
+        must_be_inside(grant.mapped + offset, request.length);
+      } else {
+        WEFT_ASSERT(grant.target + offset == place.address);
+      }
     }
     slot_.clear();
   }
