@@ -75,8 +75,8 @@ class Endpoint {
     return message;
   }
   void release(Incoming& message) {
-    receive_.release(message);
-    if (receive_.consumed() != noted_consumed_) note_progress();
+    release_one(message);
+    released();
   }
   /// The same for many: each by release_one(), then released() once.
   void release_one(Incoming& message) { receive_.release(message); }

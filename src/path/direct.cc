@@ -72,15 +72,7 @@ class DirectPath final : public Initiator {
     if (peer == nullptr) return view;
     view.peer_allows = peer->attributes.access;
     const memory::KeyTable::Entry* entry = peer->shared->keys->find(key);
-    if (entry == nullptr) {
-      view.key = queue::PeerView::Key::kNone;
-      return view;
-    }
-    view.key = key_state(entry->control.load(std::memory_order_acquire), key);
-    view.same_domain = entry->pd == peer->pd;
-    view.base = entry->base;
-    view.length = entry->length;
-    view.rights = entry->access;
+    show_key(view, entry, key, peer->pd);
     return view;
   }
 

@@ -47,6 +47,19 @@ class Initiator : public queue::Path {
     if ((control & KeyTable::kTagMask) != (key.value & KeyTable::kTagMask)) return View::kStale;
     return (control & KeyTable::kRemoteLive) != 0 ? View::kLive : View::kNotLive;
   }
+  /// The same for the rest of an entry, the peer's own or as it shows it; null: there is none.
+  template <class Entry, class Domain>
+  static void show_key(queue::PeerView& view, const Entry* entry, RemoteKey key, Domain domain) {
+    if (entry == nullptr) {
+      view.key = queue::PeerView::Key::kNone;
+      return;
+    }
+    view.key = key_state(entry->control.load(std::memory_order_acquire), key);
+    view.same_domain = entry->pd == domain;
+    view.base = entry->base;
+    view.length = entry->length;
+    view.rights = static_cast<Access>(entry->access);
+  }
 
   // For execute_at_once(), where every instruction counts.
   /// The write that it is for: one element, up to 64 KiB.

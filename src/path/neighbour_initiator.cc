@@ -64,15 +64,7 @@ queue::PeerView NeighbourInitiator::look_at_peer(QueuePair& qp, RemoteKey key) {
   view.peer_allows = static_cast<Access>(peer->access);
   std::uint32_t slot = 0;
   const host::PublicKey* entry = link_->tables.key(key, &slot);
-  if (entry == nullptr) {
-    view.key = queue::PeerView::Key::kNone;
-    return view;
-  }
-  view.key = key_state(entry->control.load(std::memory_order_acquire), key);
-  view.same_domain = entry->pd == peer->pd;
-  view.base = entry->base;
-  view.length = entry->length;
-  view.rights = static_cast<Access>(entry->access);
+  show_key(view, entry, key, peer->pd);
   return view;
 }
 

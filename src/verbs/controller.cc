@@ -157,7 +157,7 @@ void Controller::join_neighbours() {
   engine_.set_source(*neighbours_);
 }
 
-Controller::~Controller() {}
+Controller::~Controller() = default;
 
 Result<void> Controller::check_ours() const {
   if (!inherited()) return {};

@@ -1,0 +1,130 @@
+// One record of an initiator in another process, at work: executes what it asks for with this
+// process's own keys and buffers. Everything in the record is hostile. Lives for one record, on the
+// stack of whoever serves the link (neighbour_service.h); the recv_lock of the queue pair is held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "host/link.h"
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "path/neighbour_path.h"
+#include "path/neighbour_record.h"
+#include "transport/message.h"
+
+namespace weft::path {
+
+class NeighbourExecution {
+ public:
+  NeighbourExecution(queue::QueuePair& qp, host::Inbound& link,
+                     const host::RingConsumer::Taken& taken, NeighbourInbox* inbox)
+      : qp_(qp), link_(link), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
+
+  /// Of a connected queue pair.
+  Answer connected();
+
+  /// A message that is there as a whole; `last`: the record has no other behind it.
+  Answer send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last);
+  /// What send_whole() does when all is well and nothing special: false, and nothing done, if not.
+  bool send_quickly(std::span<const std::byte> message);
+  /// Of one that takes datagrams.
+  void datagram(const Gid& source);
+
+ private:
+  Ask ask() const { return static_cast<Ask>(header_.kind); }
+  bool flagged(std::uint8_t flag) const { return (header_.flags & flag) != 0; }
+
+  /// All went well, and the program is about to see it: whoever waits for the news gets it first,
+  /// or the program's reply might overtake it.
+  void tell_sender() {
+    if (link_.ring.awaited()) link_.give_back();
+  }
+
+  bool reliable() const { return qp_.service == Service::kReliableConnection; }
+
+  Answer execute();
+
+  // ---- endings ---------------------------------------------------------------------------------
+
+  /// The initiator found, with our tables, that it broke a rule of ours.
+  Answer complain();
+
+  void break_off(queue::QpEvent event) {
+    qp_.shared->events->on_event(qp_, event);
+    fail_queue_pair(qp_);
+  }
+
+  /// A rule was broken: on the wire a NAK would kill both ends; unreliable messages are dropped.
+  Answer refuse(Answer answer);
+
+  Answer no_buffer();
+
+  // ---- channel semantics -----------------------------------------------------------------------
+
+  /// The messages that follow are for another receive queue; a buffer of the one before goes back.
+  Answer choose();
+
+  Answer send();
+
+  /// One after the other, until one cannot be executed: the answer is that one's.
+  Answer sends();
+
+  std::optional<ShortSend> short_send_at(std::uint32_t at) const;
+
+  /// The grant that is remembered covers it. False: the grant holds no more, or the memory is gone.
+  bool store_where_known(const Sge& sge, std::span<const std::byte> message) {
+    const memory::Grant<LocalKey>& into = inbox_->into;
+    memory::Flight::publish(memory::Hold::kScatter, into.entry);
+    const bool stored =
+        into.holds() && memory::guarded_copy(into.at(sge.address), message.data(),
+                                             message.size()) == memory::Fault::kNone;
+    memory::Flight::clear(memory::Hold::kScatter);
+    return stored;
+  }
+
+  /// scatter() for a list of one element.
+  CompletionStatus store(const Sge& sge, std::span<const std::byte> message);
+
+  Answer deliver();
+
+  /// A buffer for what comes; a message that was never finished leaves its own to the next one.
+  bool take_buffer() {
+    if (inbox_->receive == nullptr) inbox_->receive = transport::take_receive(qp_);
+    return inbox_->receive != nullptr;
+  }
+
+  Answer notify();
+
+  /// Payload from `at` on, inside the record.
+  std::byte* payload(std::size_t at) const { return record_.payload + at; }
+
+  // ---- memory semantics ------------------------------------------------------------------------
+
+  std::optional<RemotePart> remote_part(std::uint32_t data) const;
+
+  /// The memory of this part; at its start the whole message's range is checked.
+  std::optional<memory::Place> place(const RemotePart& part, std::uint32_t n, Access need);
+  bool memory_allowed(Access need) const { return has(qp_.attributes.access, need); }
+
+  Answer vanished() {
+    qp_.count(obs::Counter::kVanishedMemory);
+    return refuse(Answer::kAccess);
+  }
+
+  Answer write();
+
+  Answer read();
+
+  Answer atomic();
+
+  queue::QueuePair& qp_;
+  host::Inbound& link_;
+  const host::RecordHeader& header_;
+  host::Record& record_;
+  NeighbourInbox* inbox_;
+};
+
+}  // namespace weft::path
