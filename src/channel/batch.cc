@@ -15,18 +15,11 @@ constexpr std::uint32_t kBatchesPerRound = 64;
 }  // namespace
 
 void Batch::release_locked() {
-  Endpoint& endpoint = channel_->endpoint();
   for (std::size_t i = 0; i < size_; ++i) {
-    const Item& item = items_[i];
-    Incoming back{item.data, item.length, item.frame, {}};
-    if (item.region != nullptr) {
-      back.region = {const_cast<std::byte*>(item.data), item.length, {}, {}, item.region};
-    }
-    endpoint.release_one(back);
+    channel_->take_back((*this)[i], items_[i].frame, items_[i].region);
   }
   size_ = 0;
-  endpoint.released();
-  if (endpoint.unrung() && channel_->life() == Life::kOpen) channel_->context().activate(*channel_);
+  channel_->took_back();
 }
 
 void Batch::release() {
@@ -42,11 +35,9 @@ Result<Channel::Taken> Channel::try_send_batch(std::span<const iovec> messages) 
   {
     const std::lock_guard guard(channel.context().lock());
     if (channel.life() == Life::kOpen) {
-      Endpoint& endpoint = channel.endpoint();
-      const std::size_t taken = endpoint.take_batch(messages);
+      const std::size_t taken = channel.endpoint().take_batch(messages);
       if (taken > 0) {
-        channel.blocked = false;
-        if (endpoint.busy() || endpoint.unrung()) channel.context().activate(channel);
+        channel.sent();
         return Taken{taken, 0};
       }
     }

@@ -50,14 +50,8 @@ void Message::release() {
   if (channel_ == nullptr) return;
   std::shared_ptr<ChannelObject> last;  // destroyed without the lock
   const std::lock_guard guard(channel_->context().lock());
-  Incoming back{bytes_.data(), bytes_.size(), frame_, {}};
-  if (region_ != nullptr) {
-    back.region = {const_cast<std::byte*>(bytes_.data()), bytes_.size(), {}, {}, region_};
-  }
-  channel_->endpoint().release(back);
-  if (channel_->endpoint().unrung() && channel_->life() == Life::kOpen) {
-    channel_->context().activate(*channel_);
-  }
+  channel_->take_back(bytes_, frame_, region_);
+  channel_->took_back();
   if (--channel_->views == 0) last = std::move(channel_->self);
   channel_ = nullptr;
 }
@@ -92,9 +86,7 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   Endpoint& endpoint = channel.endpoint();
   const std::uint64_t taken = endpoint.take(message, size_hint, channel.context().now());
   if (taken > 0) {
-    channel.blocked = false;
-    // Who was not rung for is looked after until it is certain that it looked by itself.
-    if (endpoint.busy() || endpoint.unrung()) channel.context().activate(channel);
+    channel.sent();
     return taken;
   }
   const std::uint64_t total = sum_of(message), rest = endpoint.send().rest_bytes();

@@ -78,6 +78,12 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   std::uint32_t views = 0;
   std::shared_ptr<ChannelObject> self;  ///< when only views are left of it
 
+  /// A message that was received comes back; after some of them, or one, took_back().
+  void take_back(std::span<const std::byte> message, std::uint32_t frame, void* region);
+  void took_back();
+  /// Something was sent.
+  void sent();
+
  private:
   bool charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
