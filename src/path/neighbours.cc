@@ -29,6 +29,8 @@ constexpr int kIdlePolls = 8;
 constexpr std::uint32_t kIdleRounds = 4;
 /// Polls that bring messages before answers are looked for all the same.
 constexpr int kMostPassedOver = 32;
+/// Turns at the rings before a queue pair ends: enough for what has come, and no more than that.
+constexpr int kLastTurns = 64;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
@@ -294,6 +296,8 @@ bool Neighbours::collect(host::Outbound& link) {
 
 void Neighbours::balance() {
   const std::lock_guard guard(presence_->receive_lock);
+  for (int turn = 0; turn < kLastTurns && serve_rings(); ++turn) {
+  }
   pay_debts();
   for (const auto& link : presence_->outbound()) {
     if (link->ring.moved()) collect(*link);

@@ -38,8 +38,8 @@ class Neighbours final : public Source {
   /// soon that nobody found it to tell it.
   void settle(queue::QueuePair& qp);
 
-  /// Tells peers what was executed for them, and takes what they told: a queue pair is about to
-  /// end, and what has been received is not flushed. No lock held.
+  /// Executes what has come, tells peers of it, and takes what they told: a queue pair is about to
+  /// end, and what has reached its host by then is not flushed. No lock held.
   void balance();
 
   /// A datagram for another process. False: ask again soon, its process has not answered, or its

@@ -199,9 +199,11 @@ def play(asked, chosen, tools, folder):
 
 def main():
     asked = arguments()
-    enter_namespace()
     tools = asked.tools.resolve() / "rxe"
     tools.mkdir(parents=True, exist_ok=True)
+    if asked.peer == "rxe":
+        guest_image.unpack_kernel(tools)  # a namespace of our own has no way out to fetch it
+    enter_namespace()
     processes.adopt_orphans()
     chosen = [case for case in cases.CASES
               if asked.only in case.name and (case.quick or not asked.quick)

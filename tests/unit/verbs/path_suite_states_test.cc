@@ -274,5 +274,22 @@ TEST_P(PathEnds, what_was_received_is_not_flushed) {
   EXPECT_TRUE(is_quiet(a.sends));
 }
 
+TEST_P(PathEnds, what_had_come_by_then_is_received) {
+  // A program that did not poll once between a message and its own end, as a device would have
+  // taken it meanwhile.
+  auto [qa, qb] = connect();
+  Memory from(a, 8), to(b, 8);
+  for (std::uint64_t i = 0; i < 3; ++i) post_receive(qb, i, {to.sge()});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    post(qa, {.wr_id = i, .op = SendOp::kSend, .flags = SendFlags::kNone}, {from.sge()});
+  }
+  must(qb.modify(QpState::kError));
+  must(qa.modify(QpState::kError));
+  EXPECT_TRUE(is_quiet(a.sends));
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(is_done(next(b.receives), i, CompletionOp::kReceive, 8));
+  }
+}
+
 }  // namespace
 }  // namespace weft::test
