@@ -42,14 +42,17 @@ void CompletionQueue::request_notify(bool solicited_only) {
   if (is_after(notified_) && is_after(head_.load(std::memory_order_relaxed))) notify(true);
 }
 
-void CompletionQueue::forget(Qpn qpn) {
+void CompletionQueue::forget(Qpn qpn, Forgotten what) {
   const std::lock_guard guard(lock_);
   const std::uint32_t head = head_.load(std::memory_order_relaxed);
   const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
   std::uint32_t kept = tail;  // from the newest to the oldest, so that the tail stays where it is
   for (std::uint32_t at = tail; at != head; --at) {
     const Completion& completion = ring_[(at - 1) & mask_];
-    if (completion.qpn != qpn) ring_[--kept & mask_] = completion;
+    const bool done = completion.ok() && completion.op < CompletionOp::kReceive;
+    if (completion.qpn != qpn || (done && what == Forgotten::kAllButDone)) {
+      ring_[--kept & mask_] = completion;
+    }
   }
   head_.store(kept, std::memory_order_relaxed);
 }

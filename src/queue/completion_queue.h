@@ -115,8 +115,10 @@ class CompletionQueue {
   /// Arms the queue. A completion that waits, and came after the last event, gives its event at
   /// once: a program that arms too late does not wait for ever.
   void request_notify(bool solicited_only);
-  /// Takes out what waits of that queue pair, whose owner does not want it any more.
-  void forget(Qpn qpn);
+  /// Takes out what waits of that queue pair, whose owner does not want it any more: all of it, or
+  /// all but the news that its own work was done.
+  enum class Forgotten : std::uint8_t { kAll, kAllButDone };
+  void forget(Qpn qpn, Forgotten what);
   /// Changes the capacity; false if more completions than that are waiting, or without memory.
   bool resize(std::uint32_t capacity);
 

@@ -190,10 +190,9 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   return qp;
 }
 
-/// As hardware does when a queue pair is reset or destroyed.
-void forget_completions(Qp& qp) {
-  for (ibv_cq* cq : {qp.plain()->send_cq, qp.plain()->recv_cq}) {
-    if (cq != nullptr) verbs::Inside::of(Cq::of(cq).cq).queue.forget(qp.qp.number());
+void forget_completions(const ibv_qp& qp, queue::CompletionQueue::Forgotten what) {
+  for (ibv_cq* cq : {qp.send_cq, qp.recv_cq}) {
+    if (cq != nullptr) verbs::Inside::of(Cq::of(cq).cq).queue.forget(Qpn(qp.qp_num), what);
   }
 }
 
@@ -243,6 +242,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 
 }  // namespace weft::shim
 
+using weft::queue::CompletionQueue;
 using weft::shim::Context;
 using weft::shim::Cq;
 using weft::shim::is_ours;
@@ -301,7 +301,9 @@ int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
     if (weft::shim::explaining()) weft::shim::explain_call("ibv_modify_qp", qp, done.error());
     return weft::shim::errno_of(done.error());
   }
-  if (*to == weft::QpState::kReset) weft::shim::forget_completions(qp);
+  if (*to == weft::QpState::kReset) {
+    weft::shim::forget_completions(*qp.plain(), CompletionQueue::Forgotten::kAll);
+  }
   if ((mask & IBV_QP_AV) != 0) qp.address = attr->ah_attr;
   shown->state = weft::shim::state_of(*to);
   return 0;
@@ -340,9 +342,8 @@ int ibv_destroy_qp(ibv_qp* shown) {
   const ibv_qp last = *shown;
   weft::shim::Xrcd* const xrcd = qp.xrcd;
   delete &qp;
-  for (ibv_cq* cq : {last.send_cq, last.recv_cq}) {
-    if (cq != nullptr) Inside::of(Cq::of(cq).cq).queue.forget(weft::Qpn(last.qp_num));
-  }
+  // libfabric closes in one thread, and then looks for what another has not fetched yet.
+  weft::shim::forget_completions(last, CompletionQueue::Forgotten::kAllButDone);
   weft::shim::count_users(last, xrcd, -1);
   return 0;
 }

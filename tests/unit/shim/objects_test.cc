@@ -99,6 +99,25 @@ TEST_F(ShimObjects, a_queue_pair_that_is_reset_leaves_no_completion_behind) {
   EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
+TEST_F(ShimObjects, a_queue_pair_that_is_destroyed_leaves_the_news_that_its_work_was_done) {
+  connect();
+  ASSERT_EQ(post(IBV_WR_RDMA_WRITE, part(0, 8), at(4096), mr->rkey), 0);
+  ibv_sge sge = part(0, 8);
+  ibv_recv_wr receive{}, *bad = nullptr;
+  receive.sg_list = &sge;
+  receive.num_sge = 1;
+  ASSERT_EQ(ibv_post_recv(qps[0], &receive, &bad), 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qps[0], &attr, IBV_QP_STATE), 0);
+  ASSERT_EQ(ibv_destroy_qp(std::exchange(qps[0], nullptr)), 0);
+  const ibv_wc wc = next();
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.opcode, IBV_WC_RDMA_WRITE);
+  ibv_wc more{};
+  EXPECT_EQ(ibv_poll_cq(cq, 1, &more), 0) << "the flushed receive is of no use to anybody";
+}
+
 TEST_F(ShimObjects, a_region_registered_anew_keeps_its_keys_and_loses_its_old_range) {
   connect();
   std::vector<std::byte> other(4096);
