@@ -77,7 +77,8 @@ class DirectPath final : public Initiator {
   }
 
   bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
-    if (!is_small_write(request) || has(request.flags, SendFlags::kInline) || !qp.sq.empty()) {
+    if (!is_small(SendOp::kWrite, request) || has(request.flags, SendFlags::kInline) ||
+        !qp.sq.empty()) {
       return false;
     }
     const Sge& sge = request.sges.front();
@@ -98,7 +99,7 @@ class DirectPath final : public Initiator {
     Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
     if (!done) [[unlikely]]
       return forget_grants();
-    complete_at_once(qp, request, sge.length);
+    complete_at_once(qp, request, CompletionOp::kWrite);
     return true;
   }
 

@@ -62,19 +62,17 @@ class Initiator : public queue::Path {
   }
 
   // For execute_at_once(), where every instruction counts.
-  /// The write that it is for: one element, up to 64 KiB.
-  static bool is_small_write(const SendRequest& request) {
-    return request.op == SendOp::kWrite && request.sges.size() == 1 &&
-           request.sges.front().length <= 64 * 1024;
+  /// The writes and reads that it is for: one element, up to 64 KiB.
+  static bool is_small(SendOp op, const SendRequest& request) {
+    return request.op == op && request.sges.size() == 1 && request.sges.front().length <= 64 * 1024;
   }
-  static void complete_at_once(queue::QueuePair& qp, const SendRequest& request,
-                               std::uint32_t bytes) {
+  static void complete_at_once(queue::QueuePair& qp, const SendRequest& request, CompletionOp op) {
     if (!has(request.flags, SendFlags::kSignaled) && !qp.signal_all) return;
     qp.send_cq->emplace(false, [&](Completion& completion) {
       completion = {};
       completion.wr_id = request.wr_id;
-      completion.op = CompletionOp::kWrite;
-      completion.byte_count = bytes;
+      completion.op = op;
+      completion.byte_count = request.sges.front().length;
       completion.qpn = qp.qpn;
     });
   }

@@ -88,6 +88,11 @@ bool write_by_system_call(const host::Outbound& link, const std::byte* from, std
   return copy_stretch(link, Direction::kWrite, const_cast<std::byte*>(from), to, n, true);
 }
 
+bool read_by_system_call(const host::Outbound& link, std::byte* to, std::uint64_t from,
+                         std::uint64_t n) {
+  return copy_stretch(link, Direction::kRead, to, from, n, true);
+}
+
 Copied copy_from_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound& link,
                         std::uint64_t offset, std::uint64_t n, const TargetPlace& from) {
   if (from.mapped != nullptr) {

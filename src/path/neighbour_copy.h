@@ -31,5 +31,7 @@ bool write_by_system_call(const host::Outbound& link, const std::byte* from, std
 /// The other way.
 Copied copy_from_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound& link,
                         std::uint64_t offset, std::uint64_t n, const TargetPlace& from);
+bool read_by_system_call(const host::Outbound& link, std::byte* to, std::uint64_t from,
+                         std::uint64_t n);
 
 }  // namespace weft::path

@@ -69,7 +69,10 @@ queue::PeerView NeighbourInitiator::look_at_peer(QueuePair& qp, RemoteKey key) {
 }
 
 bool NeighbourInitiator::execute_at_once(QueuePair& qp, const SendRequest& request) {
-  if (is_small_write(request)) return qp.sq.empty() && write_at_once(qp, request);
+  if (is_small(SendOp::kWrite, request)) return qp.sq.empty() && write_at_once(qp, request);
+  if (is_small(SendOp::kRead, request)) {
+    return reliable_ && qp.sq.empty() && read_at_once(qp, request);
+  }
   return request.op == SendOp::kSend && request.sges.size() == 1 &&
          request.sges.front().length <= kLineBytes && cursor_ == qp.sq.tail() &&
          (!has(request.flags, SendFlags::kFence) || alone(qp)) && send_at_once(qp, request);
@@ -159,11 +162,21 @@ Step NeighbourInitiator::give_up(QueuePair& qp, CompletionStatus status) {
 }
 
 bool NeighbourInitiator::write_at_once(QueuePair& qp, const SendRequest& request) {
-  if (!short_way_.knows_source(qp, request) || !short_way_.knows_target(request)) [[unlikely]]
+  if (!short_way_.knows_write(qp, request)) [[unlikely]]
     return short_way_.worth_asking(request) && remember(qp, request);
   if (!short_way_.write(peer_, request)) [[unlikely]]
     return false;
-  complete_at_once(qp, request, request.sges.front().length);
+  complete_at_once(qp, request, CompletionOp::kWrite);
+  return true;
+}
+
+bool NeighbourInitiator::read_at_once(QueuePair& qp, const SendRequest& request) {
+  if (!short_way_.knows_read(request)) [[unlikely]]
+    return short_way_.worth_asking(request) && remember(qp, request);
+  // What a read cannot be: the long way says why.
+  if (has(request.flags, SendFlags::kInline) || !short_way_.read(peer_, request)) [[unlikely]]
+    return false;
+  complete_at_once(qp, request, CompletionOp::kRead);
   return true;
 }
 
@@ -182,7 +195,7 @@ bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request)
     return false;
   }
   host::Record* record = outbox_.reserve(qp, kLineBytes);
-  if (record == nullptr || !short_way_.read(request, record->payload)) [[unlikely]] {
+  if (record == nullptr || !short_way_.gather(request, record->payload)) [[unlikely]] {
     outbox_.leave();
     return false;
   }
@@ -207,7 +220,7 @@ bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request)
   // In case that it has to be sent again.
   if (has(request.flags, SendFlags::kInline)) {
     wqe->num_sge = 0;
-    short_way_.read(request, wqe->inline_bytes());
+    short_way_.gather(request, wqe->inline_bytes());
   } else {
     wqe->num_sge = 1;
     *wqe->sges() = sge;

@@ -84,6 +84,8 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   bool write_at_once(QueuePair & qp, const SendRequest& request);
 
+  bool read_at_once(QueuePair & qp, const SendRequest& request);
+
   /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair & qp, const SendRequest& request);
 

@@ -1,6 +1,7 @@
-// The shortest way of a small write into a peer's memory: with what an earlier check of each key
-// found, no lookup and no fence (docs/memory-model.md), and in an arena no system call. Also reads
-// the bytes of small sends. Owned by a path; under the send_lock of its queue pair.
+// The shortest way of a small write into a peer's memory, or read from it: with what an earlier
+// check of each key found, no lookup and no fence (docs/memory-model.md), and in an arena no system
+// call. Also gathers the bytes of small sends. Owned by a path; under the send_lock of its queue
+// pair.
 #pragma once
 
 #include <cstddef>
@@ -19,26 +20,31 @@ class NeighbourShortWay {
  public:
   NeighbourShortWay(host::Outbound& link, host::ProcessPage& page) : link_(link), page_(page) {}
 
-  /// The one element of the request can be read without asking for its key: it is inline data, or
-  /// its key is the one that is remembered.
+  /// The bytes that the request sends or writes can be read without asking for their key: they are
+  /// inline, or the key is the one that is remembered.
   bool knows_source(const queue::QueuePair& qp, const SendRequest& request) const {
     const Sge& sge = request.sges.front();
     if (!has(request.flags, SendFlags::kInline)) {
-      return source_.covers(sge.lkey, sge.address, sge.length);
+      return out_.own.covers(sge.lkey, sge.address, sge.length);
     }
     return sge.length <= qp.sq.max_inline() && qp.space->identity();
   }
-  bool knows_target(const SendRequest& request) const {
-    return target_.covers(request.remote.key, request.remote.address, request.sges.front().length);
+  bool knows_write(const queue::QueuePair& qp, const SendRequest& request) const {
+    return knows_source(qp, request) && out_.covers_target(request);
+  }
+  bool knows_read(const SendRequest& request) const {
+    const Sge& sge = request.sges.front();
+    return in_.own.covers(sge.lkey, sge.address, sge.length) && in_.covers_target(request);
   }
 
-  /// Does the write, whose source and target are known. False: nothing is remembered any more, and
-  /// the long way will find out why.
+  // What is known is done. False: nothing is remembered any more, and the long way will find out
+  // why.
   bool write(const TargetPeer& peer, const SendRequest& request);
-  /// Reads the one element, whose source is known; the same.
-  bool read(const SendRequest& request, std::byte* to) {
+  bool read(const TargetPeer& peer, const SendRequest& request);
+  /// The bytes of a send, or of a write.
+  bool gather(const SendRequest& request, std::byte* to) {
     const Sge& sge = request.sges.front();
-    if (!has(request.flags, SendFlags::kInline)) return read_registered(sge, to);
+    if (!has(request.flags, SendFlags::kInline)) return gather_registered(sge, to);
     const auto* from = reinterpret_cast<const std::byte*>(sge.address);
     return memory::guarded_copy(to, from, sge.length) == memory::Fault::kNone;
   }
@@ -47,24 +53,34 @@ class NeighbourShortWay {
   /// now and then.
   void remember(queue::QueuePair& qp, const TargetPeer& peer, const SendRequest& request);
   bool worth_asking(const SendRequest& request) {
-    return request.op != SendOp::kWrite || request.remote.key != unknowable_ || ++passed_over_ == 0;
+    Known& known = request.op == SendOp::kRead ? in_ : out_;
+    return request.remote.key != known.unknowable || ++known.passed_over == 0;
   }
   void forget() {
-    source_ = {};
-    target_ = {};
-    unknowable_ = {};
+    out_ = {};
+    in_ = {};
   }
 
  private:
-  bool read_registered(const Sge& sge, std::byte* to);
-  bool copy(const std::byte* from, std::uint64_t offset, std::uint32_t n) const;
+  /// Of one direction.
+  struct Known {
+    memory::Grant<LocalKey> own;
+    TargetGrant target;
+    RemoteKey unknowable;          ///< a target's that cannot be remembered
+    std::uint8_t passed_over = 0;  ///< how often nobody asked again
+
+    bool covers_target(const SendRequest& request) const {
+      return target.covers(request.remote.key, request.remote.address, request.sges.front().length);
+    }
+  };
+  bool gather_registered(const Sge& sge, std::byte* to);
+  template <class Copy>
+  bool across(const TargetPeer& peer, const memory::Grant<LocalKey>* own, const TargetGrant& target,
+              Copy copy);
 
   host::Outbound& link_;
   host::ProcessPage& page_;
-  memory::Grant<LocalKey> source_;
-  TargetGrant target_;
-  RemoteKey unknowable_;          ///< cannot be remembered
-  std::uint8_t passed_over_ = 0;  ///< how often nobody asked again
+  Known out_, in_;
 };
 
 }  // namespace weft::path

@@ -1,6 +1,7 @@
 // What a peer may not do, over every path: the same completion at the initiator, memory untouched,
 // both queue pairs in the error state, everything else flushed, the owner told.
 #include <array>
+#include <vector>
 
 #include "support/path_suite.h"
 
@@ -61,6 +62,10 @@ class PathRefusals : public PathSuite {
     EXPECT_TRUE(near.holds(kNear));
   }
 
+  static CompletionOp completion_of(SendOp op) {
+    return op == SendOp::kRead ? CompletionOp::kRead : CompletionOp::kWrite;
+  }
+
   static constexpr std::uint32_t kNear = 70, kFar = 71;
 };
 INSTANTIATE_TEST_SUITE_P(Over, PathRefusals, testing::ValuesIn(all_ways()), way_name);
@@ -88,35 +93,60 @@ TEST_P(PathRefusals, a_key_whose_region_is_gone) {
 
 TEST_P(PathRefusals, a_key_that_worked_a_moment_ago) {
   // B4.9: whatever a queue pair remembers of a key, it forgets when the key goes.
-  Memory near(a, 8), far(b, 8);
-  near.fill(kNear);
-  Link link = connect();
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    post(link.a, {.wr_id = i, .op = SendOp::kWrite, .remote = far.remote()}, {near.sge()});
-    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kWrite, 8));
+  Memory near(a, 8);
+  for (const SendOp op : {SendOp::kWrite, SendOp::kRead}) {
+    SCOPED_TRACE(to_string(op));
+    Memory far(b, 8);
+    Link link = connect();
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      post(link.a, {.wr_id = i, .op = op, .remote = far.remote()}, {near.sge()});
+      EXPECT_TRUE(is_done(next(a.sends), i, completion_of(op), 8));
+    }
+    const RemoteAddress stale = far.remote();
+    must(far.region.deregister());
+    near.fill(kNear), far.fill(kFar);
+    expect_refused(link, {.op = op, .remote = stale}, near.sge(),
+                   CompletionStatus::kRemoteAccessError, kAccessEvent);
+    EXPECT_TRUE(near.holds(kNear));
+    EXPECT_TRUE(far.holds(kFar));
   }
-  const RemoteAddress stale = far.remote();
-  must(far.region.deregister());
-  far.fill(kFar);
-  expect_refused(link, {.op = SendOp::kWrite, .remote = stale}, near.sge(),
-                 CompletionStatus::kRemoteAccessError, kAccessEvent);
-  EXPECT_TRUE(far.holds(kFar));
 }
 
 TEST_P(PathRefusals, a_local_key_that_worked_a_moment_ago) {
   // B4.1
-  Memory near(a, 8), far(b, 8);
+  for (const SendOp op : {SendOp::kWrite, SendOp::kRead}) {
+    SCOPED_TRACE(to_string(op));
+    Memory near(a, 8), far(b, 8);
+    Link link = connect();
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      post(link.a, {.wr_id = i, .op = op, .remote = far.remote()}, {near.sge()});
+      EXPECT_TRUE(is_done(next(a.sends), i, completion_of(op), 8));
+    }
+    const Sge stale = near.sge();
+    must(near.region.deregister());
+    near.fill(kNear);
+    post(link.a, {.wr_id = 9, .op = op, .remote = far.remote()}, {stale});
+    EXPECT_TRUE(has_failed(next(a.sends), 9, CompletionStatus::kLocalProtectionError));
+    EXPECT_TRUE(near.holds(kNear));
+    EXPECT_TRUE(far.is_zero());
+  }
+}
+
+TEST_P(PathRefusals, a_read_into_memory_that_may_only_be_read) {
+  // Also when writes have used both keys before.
+  std::vector<std::byte> bytes(8);
+  const MemoryRegion near = must(a.pd.register_memory(bytes, Access::kNone));
+  Memory far(b, 8);
+  far.fill(kFar);
   Link link = connect();
   for (std::uint64_t i = 0; i < 3; ++i) {
     post(link.a, {.wr_id = i, .op = SendOp::kWrite, .remote = far.remote()}, {near.sge()});
     EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kWrite, 8));
   }
-  const Sge stale = near.sge();
-  must(near.region.deregister());
-  near.fill(kNear);
-  post(link.a, {.wr_id = 9, .op = SendOp::kWrite, .remote = far.remote()}, {stale});
+  far.fill(kFar);
+  post(link.a, {.wr_id = 9, .op = SendOp::kRead, .remote = far.remote()}, {near.sge()});
   EXPECT_TRUE(has_failed(next(a.sends), 9, CompletionStatus::kLocalProtectionError));
-  EXPECT_TRUE(far.is_zero());
+  EXPECT_EQ(bytes, std::vector<std::byte>(8));
 }
 
 TEST_P(PathRefusals, rights_that_the_queue_pair_took_back) {

@@ -119,8 +119,8 @@ TEST_P(PathUnreliable, connection_has_no_reads_atomics_or_invalidating_sends) {
   Link link = connect_uc();
   Memory near(a, 8), far(b, 8);
   const Sge sge = near.sge();
-  for (const SendOp op :
-       {SendOp::kRead, SendOp::kCompareSwap, SendOp::kFetchAdd, SendOp::kSendInvalidate}) {
+  for (const SendOp op : {SendOp::kRead, SendOp::kRead, SendOp::kCompareSwap, SendOp::kFetchAdd,
+                          SendOp::kSendInvalidate}) {
     const auto refused =
         link.a.post_send(SendRequest{.op = op, .sges = {&sge, 1}, .remote = far.remote()});
     ASSERT_FALSE(refused.has_value());
