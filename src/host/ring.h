@@ -144,16 +144,16 @@ class RingProducer {
   void put(std::uint32_t lines, RecordHeader header, const Note& note) {
     Record* record = at(tail_);
     header.lines = static_cast<std::uint16_t>(lines);
-    const std::uint64_t ticket = ticket_of(secret_, tail_);
-    tail_ += std::uint64_t{lines} * kLine;
-    pending_at(pending_count_++) = {note.owner, note.cookie, header.lines, note.messages,
-                                    note.awaited};
     // Nothing here is read: the line may still be on its way from the other core.
     record->header = header;
     record->status = 0;
     record->executed = 0;
     record->awaited = note.awaited;
-    record->ticket.store(ticket, std::memory_order_release);
+    record->ticket.store(ticket_of(secret_, tail_), std::memory_order_release);
+    // While it travels; the answer is looked for under the lock that the caller holds.
+    tail_ += std::uint64_t{lines} * kLine;
+    pending_at(pending_count_++) = {note.owner, note.cookie, header.lines, note.messages,
+                                    note.awaited};
   }
   Record* reserve_slowly(std::uint32_t lines);
   void find_room();

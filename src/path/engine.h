@@ -91,6 +91,12 @@ class Engine final : public queue::Scheduler {
     if (has_runnable()) did |= run_some(false);
     return did;
   }
+  /// The same for a program that polls, which a helper learns of; quickly when there is nothing.
+  void poll() {
+    if ((source_ == nullptr || !source_->active()) && idle()) return;
+    count_poll();
+    progress();
+  }
   /// Flushes queue pairs that failed: what a post does on its way out. Unfinished work is left to
   /// progress(), since a post copies only so much.
   void flush_failed();

@@ -66,7 +66,8 @@ class Initiator : public queue::Path {
   static bool is_small(SendOp op, const SendRequest& request) {
     return request.op == op && request.sges.size() == 1 && request.sges.front().length <= 64 * 1024;
   }
-  static void complete_at_once(queue::QueuePair& qp, const SendRequest& request, CompletionOp op) {
+  [[gnu::always_inline]] static void complete_at_once(queue::QueuePair& qp,
+                                                      const SendRequest& request, CompletionOp op) {
     if (!has(request.flags, SendFlags::kSignaled) && !qp.signal_all) return;
     qp.send_cq->emplace(false, [&](Completion& completion) {
       completion = {};

@@ -9,7 +9,9 @@
 
 #include "host/link.h"
 #include "memory/copy.h"
+#include "memory/flight.h"
 #include "memory/grant.h"
+#include "path/neighbour_copy.h"
 #include "path/neighbour_target.h"
 #include "queue/queue_pair.h"
 #include "weft/work.h"
@@ -39,8 +41,30 @@ class NeighbourShortWay {
 
   // What is known is done. False: nothing is remembered any more, and the long way will find out
   // why.
-  bool write(const TargetPeer& peer, const SendRequest& request);
-  bool read(const TargetPeer& peer, const SendRequest& request);
+  [[gnu::always_inline]] bool write(const TargetPeer& peer, const SendRequest& request) {
+    const Sge& sge = request.sges.front();
+    const bool inlined = has(request.flags, SendFlags::kInline);
+    const auto* from =
+        inlined ? reinterpret_cast<const std::byte*>(sge.address) : out_.own.at(sge.address);
+    return across(peer, out_, !inlined, [&](const TargetGrant& target) {
+      const std::uint64_t offset = request.remote.address - target.base;
+      if (target.mapped == nullptr) {
+        return write_by_system_call(link_, from, target.target + offset, sge.length);
+      }
+      return memory::guarded_copy(target.mapped + offset, from, sge.length) == memory::Fault::kNone;
+    });
+  }
+  bool read(const TargetPeer& peer, const SendRequest& request) {
+    const Sge& sge = request.sges.front();
+    std::byte* to = in_.own.at(sge.address);
+    return across(peer, in_, true, [&](const TargetGrant& target) {
+      const std::uint64_t offset = request.remote.address - target.base;
+      if (target.mapped == nullptr) {
+        return read_by_system_call(link_, to, target.target + offset, sge.length);
+      }
+      return memory::guarded_copy(to, target.mapped + offset, sge.length) == memory::Fault::kNone;
+    });
+  }
   /// The bytes of a send, or of a write.
   bool gather(const SendRequest& request, std::byte* to) {
     const Sge& sge = request.sges.front();
@@ -56,10 +80,8 @@ class NeighbourShortWay {
     Known& known = request.op == SendOp::kRead ? in_ : out_;
     return request.remote.key != known.unknowable || ++known.passed_over == 0;
   }
-  void forget() {
-    out_ = {};
-    in_ = {};
-  }
+  /// Out of line: the quick ways, which may come to this, need no registers for it.
+  [[gnu::noinline, gnu::cold]] void forget();
 
  private:
   /// Of one direction.
@@ -74,9 +96,27 @@ class NeighbourShortWay {
     }
   };
   bool gather_registered(const Sge& sge, std::byte* to);
+  /// Does copy(target) while the target's key and queue pair, and our own key where there is one,
+  /// are published and hold.
   template <class Copy>
-  bool across(const TargetPeer& peer, const memory::Grant<LocalKey>* own, const TargetGrant& target,
-              Copy copy);
+  [[gnu::always_inline]] bool across(const TargetPeer& peer, const Known& known, bool registered,
+                                     Copy copy) {
+    host::FlightSlot* slot = page_.flight();
+    if (slot == nullptr) [[unlikely]]
+      return false;
+    if (registered) memory::Flight::mine().put(memory::Hold::kLocal, known.own.entry);
+    slot->put(host::FlightUse::kQueuePair, peer.flight);
+    slot->put(host::FlightUse::kKey, known.target.flight);
+    memory::Flight::order();
+    host::flight_order(link_.fence);
+    const bool done = peer.holds() && (!registered || known.own.holds()) && known.target.holds() &&
+                      !link_.dead.load(std::memory_order_relaxed) && copy(known.target);
+    slot->clear();
+    if (registered) memory::Flight::clear(memory::Hold::kLocal);
+    if (!done) [[unlikely]]
+      forget();
+    return done;
+  }
 
   host::Outbound& link_;
   host::ProcessPage& page_;

@@ -138,11 +138,13 @@ inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
 
 [[gnu::always_inline]] inline bool Neighbours::serve_rings() {
   bool came = false;
-  const auto& links = presence_->inbound();
-  for (std::size_t i = 0; i < links.size(); ++i) {
-    if (!links[i]->ring.ready()) continue;
-    came = true;
-    serve(*links[i], last_[i % last_.size()]);
+  std::size_t place = 0;
+  for (const auto& link : presence_->inbound()) {
+    if (link->ring.ready()) {
+      came = true;
+      serve(*link, last_[place % last_.size()]);
+    }
+    ++place;
   }
   return came;
 }
@@ -150,14 +152,18 @@ inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
 bool Neighbours::poll() {
   if (!presence_->receive_lock.try_lock()) return false;  // somebody else is at it
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
-  const bool came = serve_rings();
-  // A message that came is what the program waits for; all else can wait a little, and most of it
-  // for longer.
-  if (came) idle_polls_ = 0;
-  if (came ? ++passed_over_ < kMostPassedOver : !in_a_hurry() && ++idle_polls_ < kIdlePolls) {
+  bool came = false;
+  for (bool paused = false;; paused = true) {
+    came = serve_rings();
+    // A message that came is what the program waits for; all else can wait a little, and most of it
+    // for longer.
+    if (came) idle_polls_ = 0;
+    if (came ? ++passed_over_ >= kMostPassedOver : in_a_hurry() || ++idle_polls_ >= kIdlePolls) {
+      break;
+    }
+    if (came || paused) return came || owes_;
     // Whoever looks at a line without a pause holds up the one who is about to write it.
-    if (!came) base::relax();
-    return came || owes_;
+    base::relax();
   }
   passed_over_ = idle_polls_ = 0;
   owes_ = hurries_ = false;

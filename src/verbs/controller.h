@@ -118,9 +118,9 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
 
   /// Makes progress on behalf of a program that polls.
   void poll() {
-    if (engine_.idle() || inherited()) return;
-    engine_.count_poll();
-    engine_.progress();
+    if (inherited()) [[unlikely]]
+      return;
+    engine_.poll();
   }
 
   // QueuePairTable
