@@ -132,7 +132,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
         !is_local(qp.sq.front().op)) {
       rq.offset = std::max(rq.offset, rq.unacked.distance_from(qp.sq.front().first_psn) * mtu);
     }
-    rq.window.on_acknowledged(rq.unacked.distance_from(before), rq.sent.distance_from(before));
+    rq.window.on_acknowledged(rq.unacked.distance_from(before), rq.sent.distance_from(before), now);
     made_progress(rq, qp, now);
   }
   return rq.unacked == upto;
@@ -142,7 +142,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
 void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   SendWqe& wqe = qp.sq.front();
   const std::uint32_t mtu = mtu_of(qp);
-  rq.window.on_acknowledged(1, rq.sent.distance_from(rq.unacked));
+  rq.window.on_acknowledged(1, rq.sent.distance_from(rq.unacked), now);
   ++rq.unacked;
   const std::uint32_t done = rq.unacked.distance_from(wqe.first_psn);
   const bool complete = done == psn_count(wqe, mtu);
@@ -469,7 +469,11 @@ void on_timer(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
     // alone decides when to give up.
     rq.ack_requests.on_probe(rq.unacked);
     rq.probes = static_cast<std::uint8_t>(std::min(rq.probes + 1, 255));
-    rq.probe_due = true;
+    if (rq.went_back) {
+      go_back(rq, qp);  // what was sent again has been lost again, or what tells of it
+    } else {
+      rq.probe_due = true;
+    }
     arm_timer(rq, qp, now);
     return;
   }

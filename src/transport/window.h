@@ -1,8 +1,8 @@
 // How much a reliable connection has under way: few frames at first, more while acknowledgements
-// come back, fewer after a loss or a mark, so that senders share a link and no receive buffer
-// overflows for long. Also how long an acknowledgement usually takes, so that a lost last frame is
-// noticed long before the time-out that the program asked for. A plain value inside the requester;
-// time comes in as an argument.
+// come back, fewer after a loss or a mark, or when answers take long, so that senders share a link
+// and no receive buffer overflows for long. Also how long an acknowledgement usually takes, so that
+// a lost last frame is noticed long before the time-out that the program asked for. A plain value
+// inside the requester; time comes in as an argument.
 //
 //   frames under way
 //     ^        /|            slow start doubles per round trip up to the threshold, then a
@@ -10,9 +10,14 @@
 //     |  /      |  / |  /    answers take longer than they could, since then a queue has run
 //     | /       |_/  |_/     full, and little otherwise; a time-out all but a few.
 //     +--------------------> time
+//
+// Streams that share a queue see the same delay. How much of it one takes for fine depends on how
+// much it has under way: the more, the less. So whoever has more than the others gives way first,
+// and they meet where all have the same.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "weft/types.h"
@@ -24,48 +29,62 @@ class Window {
   /// What a receive buffer of the usual size holds even if frames arrive one by one.
   static constexpr std::uint32_t kFirstBytes = 128 << 10;
   static constexpr std::uint32_t kMostBytes = 1 << 20;
-  static constexpr std::uint32_t kStepBytes = 4096;
   static constexpr std::uint32_t kFewestFrames = 8, kMostFirstFrames = 256, kMostFrames = 1024;
+  /// With this much under way or more it grows by kStepBytes per round trip, and an answer may
+  /// take kFine_ns; with a quarter of it, it grows by half of that, and an answer may take twice
+  /// that.
+  static constexpr std::uint32_t kMuchBytes = 512 << 10;
+  static constexpr std::uint32_t kStepBytes = 4096;
+  static constexpr Nanoseconds kFine_ns = 1'000'000;
+  /// A way whose shortest round trip is no longer than this counts as having no length.
+  static constexpr Nanoseconds kNear_ns = 1'000'000;
   static constexpr Nanoseconds kShortestTimeout_ns = 1'000'000;
   static constexpr Nanoseconds kLeastMarkPause_ns = 50'000;
   static constexpr std::uint32_t kAllMarked = 1024;
-  static constexpr std::uint32_t kRoundsPerLook = 8;
-  static constexpr Nanoseconds kFineQueue_ns = 1'000'000;
+  static constexpr std::uint32_t kRoundsPerLook = 8, kRoundsPerQuickLook = 3;
   /// This seldom hardly anything is under way for a moment, to see how long answers take then.
-  static constexpr std::uint32_t kLooksPerDrain = 16, kFirstDrain = 2;
+  static constexpr Nanoseconds kBetweenDrains_ns = 1 << 27, kMostBetweenDrains_ns = 1 << 30;
+  static constexpr std::uint32_t kRoundsBetweenDrains = 64, kFirstDrains = 2;
+  static constexpr std::uint32_t kDrainedFrames = 2;
 
   void start(std::uint32_t mtu) {
     most_ = std::clamp<std::uint32_t>(kMostBytes / mtu, 2 * kFewestFrames, kMostFrames);
     frames_ = std::clamp<std::uint32_t>(kFirstBytes / mtu, kFewestFrames, kMostFirstFrames);
-    step_ = std::max<std::uint32_t>(1, kStepBytes / mtu);
+    much_ = kMuchBytes / mtu;
     threshold_ = most_;
     grown_ = 0;
     shortest_ns_ = recent_ns_ = kNever;
-    recent_ = looks_ = drained_frames_ = 0;
-    round_trip_ns_ = marked_at_ns_ = 0;
+    recent_ = drains_ = drained_frames_ = 0;
+    round_trip_ns_ = latest_ns_ = marked_at_ns_ = drain_at_ns_ = 0;
     marks_ = kAllMarked;
+    weigh();
   }
 
   std::uint32_t frames() const { return frames_; }
   std::uint32_t most() const { return most_; }
 
   /// `under_way` were, before `count` of them were acknowledged.
-  void on_acknowledged(std::uint32_t count, std::uint32_t under_way) {
-    if (frames_ >= most_ || 2 * under_way < frames_) return;  // the program sends less than it may
+  void on_acknowledged(std::uint32_t count, std::uint32_t under_way, Nanoseconds now) {
+    if (now >= drain_at_ns_) drain(now);
+    if (drained_frames_ != 0 && now >= drained_until_ns_) end_drain();
+    if (frames_ >= most_ || drained_frames_ != 0) return;
+    if (2 * under_way < frames_) return;  // the program sends less than it may
     if (frames_ < threshold_) {
       frames_ = std::min(frames_ + count, most_);
       return;
     }
     grown_ += count * step_;
-    for (; grown_ >= frames_ && frames_ < most_; ++frames_) grown_ -= frames_;
+    for (; grown_ >= kStepUnits * frames_ && frames_ < most_; ++frames_) {
+      grown_ -= kStepUnits * frames_;
+    }
   }
 
   /// Once for all that was under way when it happened.
   void on_loss() {
-    drained_frames_ = 0;
-    const bool queued = round_trip_ns_ > 2 * shortest_ns_;
-    threshold_ = frames_ = std::max(kFewestFrames, queued ? frames_ / 2 : frames_ * 8 / 10);
-    grown_ = 0;
+    end_drain();
+    const Nanoseconds least_ns = shortest_ns_ > kNear_ns ? shortest_ns_ : 0;
+    const bool queued = std::max(round_trip_ns_, latest_ns_) > least_ns + kFine_ns / 4;
+    shrink_to(queued ? frames_ / 2 : frames_ * 8 / 10);
   }
   /// A frame was marked on its way: a router's queue grows. The more often that happens, the more
   /// is taken away, from a little to half; once per round trip.
@@ -79,34 +98,29 @@ class Window {
     }
     marks_ += (kAllMarked - marks_) / 16;
     marked_at_ns_ = now;
-    threshold_ = frames_ = std::max(
-        kFewestFrames,
-        frames_ - static_cast<std::uint32_t>(std::uint64_t{frames_} * marks_ / (2 * kAllMarked)));
-    grown_ = 0;
+    const std::uint64_t share = std::uint64_t{frames_} * marks_ / (2 * kAllMarked);
+    shrink_to(frames_ - static_cast<std::uint32_t>(share));
   }
   void on_timeout() {
+    end_drain();
     threshold_ = std::max(kFewestFrames, frames_ / 2);
     frames_ = kFewestFrames;
     grown_ = 0;
   }
 
   void on_round_trip(Nanoseconds took_ns) {
-    round_trip_ns_ = round_trip_ns_ == 0 ? took_ns : (7 * round_trip_ns_ + took_ns) / 8;
     shortest_ns_ = std::min(shortest_ns_, std::max<Nanoseconds>(took_ns, 1));
+    if (drained_frames_ != 0) return;  // it is not always so short
+    round_trip_ns_ = round_trip_ns_ == 0 ? took_ns : (7 * round_trip_ns_ + took_ns) / 8;
     recent_ns_ = std::min(recent_ns_, took_ns);
-    if (frames_ < threshold_ && took_ns > fine_ns()) threshold_ = frames_;  // doubling has to end
-    if (++recent_ < kRoundsPerLook) return;
-    if (drained_frames_ != 0) {
-      frames_ = std::max(frames_, drained_frames_);
-      drained_frames_ = 0;
-    } else {
-      on_standing_queue(recent_ns_);
-    }
+    latest_ns_ = took_ns;
+    weigh();
+    if (frames_ < threshold_ && took_ns > fine_ns_) threshold_ = frames_;  // doubling has to end
+    const bool far_too_long = recent_ns_ > 3 * fine_ns_;
+    if (++recent_ < (far_too_long ? kRoundsPerQuickLook : kRoundsPerLook)) return;
+    on_standing_queue(recent_ns_);
     recent_ = 0;
     recent_ns_ = kNever;
-    if (++looks_ % kLooksPerDrain != kFirstDrain) return;
-    drained_frames_ = frames_;
-    frames_ = kFewestFrames;
   }
   bool knows_round_trip() const { return round_trip_ns_ != 0; }
   /// When a frame counts as lost after `attempts` repetitions; kNever: nothing is known yet.
@@ -116,32 +130,64 @@ class Window {
   }
 
  private:
-  /// How long an answer may take. The same for all that are near, so that none who came when the
-  /// queue was long expects that.
-  Nanoseconds fine_ns() const {
-    return shortest_ns_ <= kFineQueue_ns ? kFineQueue_ns : 2 * shortest_ns_;
+  static constexpr std::uint32_t kStepUnits = 64;  ///< parts of a frame
+
+  void shrink_to(std::uint32_t frames) {
+    threshold_ = frames_ = std::max(kFewestFrames, frames);
+    grown_ = 0;
+  }
+  /// What follows from how much is under way.
+  void weigh() {
+    const double root = std::min(1.0, std::sqrt(static_cast<double>(frames_) / much_));
+    step_ = std::max<std::uint32_t>(
+        1, static_cast<std::uint32_t>(root * much_ * kStepUnits * kStepBytes / kMuchBytes));
+    fine_ns_ = static_cast<Nanoseconds>(static_cast<double>(kFine_ns) / root);
+    if (shortest_ns_ > kNear_ns && shortest_ns_ != kNever) fine_ns_ += shortest_ns_;
+  }
+  /// At the same time as all others of this host: together they leave the queue empty.
+  void drain(Nanoseconds now) {
+    const bool first = drain_at_ns_ == 0;
+    // Over a long way they cost more, and are rarer: once it is known how long it really is.
+    Nanoseconds pause_ns = kBetweenDrains_ns;
+    while (drains_ >= kFirstDrains && pause_ns < kMostBetweenDrains_ns &&
+           pause_ns < kRoundsBetweenDrains * shortest_ns_) {
+      pause_ns *= 2;
+    }
+    drain_at_ns_ = (now / pause_ns + 1) * pause_ns;
+    if (first || drained_frames_ != 0 || latest_ns_ <= kNear_ns) return;
+    drains_ = std::min(drains_ + 1, kFirstDrains);
+    drained_frames_ = frames_;
+    frames_ = kDrainedFrames;
+    drained_until_ns_ = now + 2 * latest_ns_;  // until all is gone, and as long again
+  }
+  void end_drain() {
+    frames_ = std::max(frames_, drained_frames_);
+    drained_frames_ = 0;
+    recent_ = 0;
+    recent_ns_ = kNever;
   }
   /// Even the shortest of several round trips in a row took this long. A process that lost its core
-  /// for a moment delays some of them, a queue all: there is more under way than the link needs,
-  /// and whoever has most of it gives up most. This is what makes streams alike.
+  /// for a moment delays some of them, a queue all: there is more under way than the link needs.
   void on_standing_queue(Nanoseconds took_ns) {
-    if (took_ns <= fine_ns()) return;
-    threshold_ = frames_ = std::max(kFewestFrames, frames_ * 7 / 10);
-    grown_ = 0;
+    if (took_ns <= fine_ns_) return;
+    const double excess = static_cast<double>(took_ns - fine_ns_) / static_cast<double>(took_ns);
+    shrink_to(static_cast<std::uint32_t>(frames_ * (1 - std::min(0.5, excess))));
   }
 
   std::uint32_t frames_ = kFewestFrames;
   std::uint32_t most_ = kMostFrames;
+  std::uint32_t much_ = kMostFrames;
   std::uint32_t threshold_ = kMostFrames;
-  std::uint32_t step_ = 1;            ///< frames more per round trip
+  std::uint32_t step_ = 1;            ///< more per round trip
   std::uint32_t grown_ = 0;           ///< acknowledged since it last grew by one, times step_
   std::uint32_t marks_ = kAllMarked;  ///< how often marks come, of kAllMarked
-  Nanoseconds marked_at_ns_ = 0;
+  Nanoseconds fine_ns_ = kFine_ns;    ///< an answer may take
+  Nanoseconds marked_at_ns_ = 0, latest_ns_ = 0, drain_at_ns_ = 0, drained_until_ns_ = 0;
   Nanoseconds round_trip_ns_ = 0;
   Nanoseconds shortest_ns_ = kNever;  ///< round trip that was ever seen
   Nanoseconds recent_ns_ = kNever;    ///< the shortest of the last ones
   std::uint32_t recent_ = 0;          ///< how many these are
-  std::uint32_t looks_ = 0;           ///< at them
+  std::uint32_t drains_ = 0;          ///< how many there were, of the first ones
   std::uint32_t drained_frames_ = 0;  ///< what the window was before it was drained; 0: it is not
 };
 

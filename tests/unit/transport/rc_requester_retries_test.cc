@@ -87,6 +87,26 @@ TEST_F(Requester, goes_back_when_a_probe_was_all_that_arrived) {
   EXPECT_EQ(completed(), (Ids{1, 2}));
 }
 
+TEST_F(Requester, sends_again_long_before_the_time_out_what_was_lost_a_second_time) {
+  // B2.1
+  end.qp.attributes.timeout = 14;
+  post(1, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), Numbers{0});
+  end.now() += 100'000;
+  ack(0);
+  post(2, SendOp::kSend, 4 * kMtu);
+  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  nak(1, NakCode::kPsnSequence);
+  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  for (int again = 0; again < 3; ++again) {
+    end.advance_to(next_deadline(end.requester));
+    EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  }
+  EXPECT_EQ(end.counted(Counter::kTimeouts), 0u) << "none of the program's retries";
+  ack(4);
+  EXPECT_EQ(completed(), (Ids{1, 2}));
+}
+
 TEST_F(Requester, sends_nothing_more_when_a_probe_finds_everything_there) {
   end.qp.attributes.timeout = 14;
   post(1, SendOp::kSend, 10);
