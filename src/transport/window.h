@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "weft/types.h"
 
@@ -47,12 +48,15 @@ class Window {
   static constexpr std::uint32_t kRoundsBetweenDrains = 64, kFirstDrains = 2;
   static constexpr std::uint32_t kDrainedFrames = 2;
 
+  /// Losses that are so far apart while no queue has formed are of chance.
+  static constexpr std::uint32_t kFramesByChance = 32;
+
   void start(std::uint32_t mtu) {
     most_ = std::clamp<std::uint32_t>(kMostBytes / mtu, 2 * kFewestFrames, kMostFrames);
     frames_ = std::clamp<std::uint32_t>(kFirstBytes / mtu, kFewestFrames, kMostFirstFrames);
     much_ = kMuchBytes / mtu;
     threshold_ = most_;
-    grown_ = 0;
+    grown_ = since_loss_ = 0;
     shortest_ns_ = recent_ns_ = kNever;
     recent_ = drains_ = drained_frames_ = 0;
     round_trip_ns_ = latest_ns_ = marked_at_ns_ = drain_at_ns_ = 0;
@@ -65,6 +69,7 @@ class Window {
 
   /// `under_way` were, before `count` of them were acknowledged.
   void on_acknowledged(std::uint32_t count, std::uint32_t under_way, Nanoseconds now) {
+    since_loss_ = std::min(since_loss_ + count, kFramesByChance);
     if (now >= drain_at_ns_) drain(now);
     if (drained_frames_ != 0 && now >= drained_until_ns_) end_drain();
     if (frames_ >= most_ || drained_frames_ != 0) return;
@@ -84,6 +89,8 @@ class Window {
     end_drain();
     const Nanoseconds least_ns = shortest_ns_ > kNear_ns ? shortest_ns_ : 0;
     const bool queued = std::max(round_trip_ns_, latest_ns_) > least_ns + kFine_ns / 4;
+    const bool by_chance = !queued && std::exchange(since_loss_, 0) >= kFramesByChance;
+    if (by_chance) return shrink_to(std::max(frames_ * 8 / 10, std::min(frames_, much_ / 4)));
     shrink_to(queued ? frames_ / 2 : frames_ * 8 / 10);
   }
   /// A frame was marked on its way: a router's queue grows. The more often that happens, the more
@@ -96,6 +103,7 @@ class Window {
       const Nanoseconds rounds = quiet_ns / std::max(round_trip_ns_, kLeastMarkPause_ns);
       for (Nanoseconds i = 1; i < rounds && marks_ > 0; ++i) marks_ -= (marks_ + 15) / 16;
     }
+    end_drain();
     marks_ += (kAllMarked - marks_) / 16;
     marked_at_ns_ = now;
     const std::uint64_t share = std::uint64_t{frames_} * marks_ / (2 * kAllMarked);
@@ -180,6 +188,7 @@ class Window {
   std::uint32_t threshold_ = kMostFrames;
   std::uint32_t step_ = 1;            ///< more per round trip
   std::uint32_t grown_ = 0;           ///< acknowledged since it last grew by one, times step_
+  std::uint32_t since_loss_ = 0;      ///< acknowledged
   std::uint32_t marks_ = kAllMarked;  ///< how often marks come, of kAllMarked
   Nanoseconds fine_ns_ = kFine_ns;    ///< an answer may take
   Nanoseconds marked_at_ns_ = 0, latest_ns_ = 0, drain_at_ns_ = 0, drained_until_ns_ = 0;

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   app.add_option("--first-netns", places.first.network_namespace, "where the first one lives");
   app.add_option("--second-netns", places.second.network_namespace, "where the second one lives");
   app.add_option("--stream-bytes", places.stream_bytes, "size of a message of a stream");
+  app.add_option("--faults", places.faults, "what weft's frames suffer, such as loss=1%");
   bool veth = false;
   app.add_flag("--veth", veth, "in two namespaces made for it, which a veth pair joins");
   CLI11_PARSE(app, argc, argv);

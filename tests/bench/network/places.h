@@ -17,7 +17,8 @@ struct Station {
 struct Places {
   Station first{"127.0.0.11", ""}, second{"127.0.0.12", ""};
   std::uint32_t stream_bytes = 1 << 20;
-  bool veth = false;  ///< two hosts and a cable, made for this measurement
+  std::string faults;  ///< what weft's arriving frames suffer, as for `weft run --faults`
+  bool veth = false;   ///< two hosts and a cable, made for this measurement
 
   bool apart() const { return veth || !first.network_namespace.empty(); }
   const Station& of(Side side) const { return side == Side::kFirst ? first : second; }

@@ -52,6 +52,21 @@ TEST(SharedLink, gives_two_streams_the_same_when_it_is_quick) {
   expect_alike({.bytes_per_second = 500'000'000, .queue_bytes = 1 << 20});
 }
 
+TEST(SharedLink, carries_two_fifths_when_it_loses_one_frame_in_a_hundred) {
+  // B2.1: 8 Gbit/s, 1 % loss
+  std::uint64_t carried[2];
+  for (const std::uint32_t loss_ppm : {0u, 10'000u}) {
+    SharedLink link({.bytes_per_second = 1'000'000'000,
+                     .queue_bytes = 1 << 20,
+                     .delay_ns = 10'000,
+                     .loss_ppm = loss_ppm});
+    link.add_stream(0);
+    link.run_until(300 * kMillisecond);
+    carried[loss_ppm == 0 ? 0 : 1] = link.carried(0);
+  }
+  EXPECT_GT(carried[1], carried[0] * 2 / 5) << carried[0] << " bytes without losses";
+}
+
 TEST(SharedLink, is_used_by_a_stream_that_is_alone) {
   SharedLink link({.bytes_per_second = 125'000'000, .queue_bytes = 512 << 10});
   link.add_stream(0);

@@ -44,6 +44,22 @@ TEST(Window, shrinks_a_little_after_a_loss_while_no_queue_has_formed) {
   EXPECT_EQ(window.frames(), before * 8 / 10);
 }
 
+TEST(Window, keeps_what_a_quick_way_needs_when_losses_are_rare_and_no_queue_has_formed) {
+  // B2.1
+  Window window = started(1024);
+  window.on_round_trip(100'000);
+  for (int i = 0; i < 50; ++i) {
+    window.on_acknowledged(Window::kFramesByChance, 1, kNow);
+    window.on_loss();
+  }
+  EXPECT_EQ(window.frames() * 1024, Window::kMuchBytes / 4);
+  for (int i = 0; i < 50; ++i) {
+    window.on_acknowledged(Window::kFramesByChance - 1, 1, kNow);
+    window.on_loss();
+  }
+  EXPECT_EQ(window.frames(), Window::kFewestFrames) << "too many for chance";
+}
+
 TEST(Window, shrinks_to_half_when_a_queue_ran_full_and_then_grows_by_a_step_per_round_trip) {
   Window window = started(1024);
   const std::uint32_t before = window.frames();
