@@ -240,6 +240,22 @@ class Framed final : public FramedPath {
     transmit(qp, {});
   }
 
+  /// Of the peer nothing is known that it does not say.
+  queue::PeerView look_at_peer(QueuePair&, RemoteKey) override {
+    queue::PeerView out;
+    switch (port_.look_at_outlet()) {
+      case port::Outlet::kAddressGone:
+        out.peer = queue::PeerView::Peer::kAddressGone;
+        break;
+      case port::Outlet::kLinkDown:
+        out.peer = queue::PeerView::Peer::kLinkDown;
+        break;
+      case port::Outlet::kOpen:
+        break;
+    }
+    return out;
+  }
+
   void start_sending(QueuePair& qp) override { transport::start(machine_.requester, qp); }
 
   void stop(QueuePair& qp) override {

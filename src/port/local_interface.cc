@@ -55,8 +55,10 @@ std::optional<LocalInterface> find_interface(const Gid& address) {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(first, freeifaddrs);
   for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
     if (!has_address(*entry, address)) continue;
+    constexpr unsigned kWorking = IFF_UP | IFF_RUNNING;
     return LocalInterface{if_nametoindex(entry->ifa_name), (entry->ifa_flags & IFF_LOOPBACK) != 0,
-                          link_bytes_of(entry->ifa_name)};
+                          link_bytes_of(entry->ifa_name),
+                          (entry->ifa_flags & kWorking) == kWorking};
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // What the machine knows about one of its own addresses: the interface that has it, and the largest
-// frame that fits there. Asked once, when a port opens; any thread.
+// frame that fits there. Asked when a port opens, and when it is silent; any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@ struct LocalInterface {
   std::uint32_t index = 0;
   bool loopback = false;
   std::size_t link_bytes = 0;  ///< the largest IP packet
+  bool up = true;              ///< and its cable is plugged in
 };
 
 /// Nothing when no interface lists exactly this address: 127.0.0.2 is reachable, but not listed.

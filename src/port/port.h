@@ -53,6 +53,13 @@ class Receiver {
   virtual void on_malformed() = 0;
 };
 
+/// Whether what is sent gets as far as the wire.
+enum class Outlet : std::uint8_t {
+  kOpen,         ///< as far as is known
+  kAddressGone,  ///< the machine no longer has the port's address
+  kLinkDown,     ///< the interface that has it is down
+};
+
 class Port {
  public:
   virtual ~Port() = default;
@@ -74,6 +81,8 @@ class Port {
     return fail(Errc::kNotSupported, "group: this port has no multicast");
   }
   virtual void leave(const Gid& /*group*/) {}
+  /// Asks the machine: never on the data path.
+  virtual Outlet look_at_outlet() const { return Outlet::kOpen; }
   /// The flow as the frame's headers will tell it: a port may have its own source ports.
   virtual network::Flow flow_on_wire(const network::Flow& flow) { return flow; }
 };

@@ -23,6 +23,7 @@ class PortWrapper : public Port {
   Nanoseconds next_deadline() const override { return inner_->next_deadline(); }
   std::optional<unsigned> number_slot() const override { return inner_->number_slot(); }
   Result<void> join(const Gid& group) override { return inner_->join(group); }
+  Outlet look_at_outlet() const override { return inner_->look_at_outlet(); }
   void leave(const Gid& group) override { inner_->leave(group); }
   network::Flow flow_on_wire(const network::Flow& flow) override {
     return inner_->flow_on_wire(flow);

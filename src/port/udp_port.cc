@@ -130,6 +130,13 @@ network::Flow UdpPort::flow_on_wire(const network::Flow& flow) {
   return out;
 }
 
+Outlet UdpPort::look_at_outlet() const {
+  if (interface_ == 0) return Outlet::kOpen;  // it never was listed
+  const auto interface = find_interface(address_);
+  if (!interface) return Outlet::kAddressGone;
+  return interface->up ? Outlet::kOpen : Outlet::kLinkDown;
+}
+
 /// The first frames, as many as go together in one call.
 SendOutcome UdpPort::send_run(std::span<const Outgoing> frames) {
   const bool together = segments_.load(std::memory_order_relaxed);

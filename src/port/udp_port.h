@@ -51,6 +51,7 @@ class UdpPort final : public Port {
   Nanoseconds next_deadline() const override {
     return left_over_.load(std::memory_order_acquire) ? 0 : kNever;
   }
+  Outlet look_at_outlet() const override;
   network::Flow flow_on_wire(const network::Flow& flow) override;
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) override;

@@ -14,8 +14,6 @@
 namespace weft::port {
 namespace {
 
-/// What a UDP datagram may hold over IPv4; the whole run has to fit into one.
-constexpr std::size_t kMostBytes = 65507;
 /// Outside the ICRC, which takes it for ones: congestion bits may change on the way.
 constexpr std::size_t kUncheckedByte = 4;
 constexpr std::byte kOnes{0xFF};

@@ -22,8 +22,10 @@ class UdpRun {
  public:
   /// Kernels before 6.9 cut a message into no more than 64.
   static constexpr std::size_t kMostFrames = 64;
+  /// What a UDP datagram may hold over IPv4; the whole run has to fit into one.
+  static constexpr std::size_t kMostBytes = 65507;
   /// Payloads up to this size are copied: a piece of its own costs the kernel more.
-  static constexpr std::size_t kCopiedBytes = 256;
+  static constexpr std::size_t kCopiedBytes = 1024;
 
   /// How many of the first frames go together. At least 1; they are all of one IP family.
   static std::size_t length(std::span<const Outgoing> frames);
@@ -38,9 +40,7 @@ class UdpRun {
 
  private:
   static constexpr std::size_t kMaxPad = 3;
-  static constexpr std::size_t kTailBytes = kMaxPad + wire::kIcrcSize;
-  static constexpr std::size_t kScratchBytes =
-      kMostFrames * (wire::kMaxHeaderBytes + kCopiedBytes + kTailBytes);
+  static constexpr std::size_t kScratchBytes = kMostBytes + wire::kMaxHeaderBytes;
   /// For each frame what was written here and the pieces; what is written for two frames in a row
   /// lies side by side.
   static constexpr std::size_t kMostParts = 1024;

@@ -35,7 +35,16 @@ struct Budget {
 /// What can be seen of the peer from here, for those who explain a failure to a person. It may be
 /// out of date when it is read.
 struct PeerView {
-  enum class Peer : std::uint8_t { kUnknown, kNobody, kDead, kNotReady, kReady };
+  // kAddressGone, kLinkDown: it may be well, but nothing leaves from here.
+  enum class Peer : std::uint8_t {
+    kUnknown,
+    kNobody,
+    kDead,
+    kNotReady,
+    kReady,
+    kAddressGone,
+    kLinkDown
+  };
   enum class Key : std::uint8_t { kUnknown, kNone, kStale, kNotLive, kLive };
   Peer peer = Peer::kUnknown;
   Key key = Key::kUnknown;

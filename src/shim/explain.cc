@@ -234,6 +234,17 @@ std::string why_unheard(Qp& qp) {
     case PeerView::Peer::kNotReady:
       return "The peer's queue pair exists but does not receive: it was never moved to RTR, or it "
              "is in the error state (its own side tells why)";
+    case PeerView::Peer::kAddressGone:
+      return fmt::format(
+          "This machine no longer has the address {}, from which it sends: give it back to an "
+          "interface (`ip address add`), then connect anew",
+          network::to_string(core.local_gid));
+    case PeerView::Peer::kLinkDown:
+      return fmt::format(
+          "The interface that has the address {} is down, or its cable is not plugged in (`ip "
+          "link` "
+          "shows it): nothing leaves this machine from there",
+          network::to_string(core.local_gid));
     default:
       return "The peer did not answer in time (timeout and retry_cnt of ibv_modify_qp)";
   }

@@ -20,6 +20,9 @@
 #include "support/two_hosts.h"
 #include "support/udp_kit.h"
 
+#include "queue/path.h"
+#include "verbs/inside.h"
+
 namespace {
 
 using weft::test::get;
@@ -182,8 +185,17 @@ int be_written_to(int fd, const char* address) {
   return get(fd, &over) ? 0 : 3;
 }
 
-/// Writes; then again, while what `away` takes is missing until `back` gives it.
-int write_through(int fd, const char* address, const std::string& away, const std::string& back) {
+using Peer = weft::queue::PeerView::Peer;
+/// What an explanation of its silence would say.
+Peer seen_from(v::QueuePair& qp) {
+  weft::queue::QueuePair& core = *v::Inside::of(qp).core;
+  return core.path->look_at_peer(core, weft::RemoteKey()).peer;
+}
+
+/// Writes; then again, while what `away` takes is missing until `back` gives it; meanwhile `reason`
+/// is known.
+int write_through(int fd, const char* address, const std::string& away, const std::string& back,
+                  Peer reason) {
   Host host(address);
   auto qp = host.pd.create_queue_pair(host.cq, host.cq);
   Introduction peer;
@@ -200,26 +212,33 @@ int write_through(int fd, const char* address, const std::string& away, const st
   if (!write_once() || !host.completion().ok()) return 3;
   if (!ip(away) || !write_once()) return 4;
   if (host.cq.wait(200ms)) return 5;  // nothing can have gone through
+  if (seen_from(*qp) != reason) return 9;
   if (!ip(back) || !host.completion().ok()) return 6;
+  // The kernel may take a moment to say that a cable works again.
+  const auto begun = std::chrono::steady_clock::now();
+  while (seen_from(*qp) != Peer::kUnknown) {
+    if (std::chrono::steady_clock::now() > begun + kPatience) return 10;
+    std::this_thread::sleep_for(10ms);
+  }
   if (!write_once() || !host.completion().ok()) return 7;
   return put(fd, 'o') ? 0 : 8;
 }
 
-void expect_use_again(const std::string& away, const std::string& back) {
-  expect_good(
-      weft::test::on_two_hosts([&](int fd) { return write_through(fd, kFirstHost.v4, away, back); },
-                               [](int fd) { return be_written_to(fd, kSecondHost.v4); }));
+void expect_use_again(const std::string& away, const std::string& back, Peer reason) {
+  expect_good(weft::test::on_two_hosts(
+      [&](int fd) { return write_through(fd, kFirstHost.v4, away, back, reason); },
+      [](int fd) { return be_written_to(fd, kSecondHost.v4); }));
 }
 
 TEST(UdpHosts, an_address_that_goes_away_and_comes_back_is_used_again) {
   // B1.3
   const std::string address = std::string(kFirstHost.v4) + "/24 dev " + kCable;
-  expect_use_again("addr del " + address, "addr add " + address);
+  expect_use_again("addr del " + address, "addr add " + address, Peer::kAddressGone);
 }
 
 TEST(UdpHosts, an_interface_that_goes_down_and_comes_up_is_used_again) {
   expect_use_again(std::string("link set ") + kCable + " down",
-                   std::string("link set ") + kCable + " up");
+                   std::string("link set ") + kCable + " up", Peer::kLinkDown);
 }
 
 TEST(UdpHosts, an_address_that_has_gone_is_refused_with_a_cure_and_taken_when_it_is_back) {

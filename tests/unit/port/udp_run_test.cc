@@ -50,7 +50,8 @@ TEST_P(UdpRunOfFamily, arrives_whole_and_in_order_whatever_the_sizes) {
       std::vector<std::size_t>(150, 8),     std::vector<std::size_t>(64, 64),
       std::vector<std::size_t>(40, 4096),   {4096, 4096, 4096, 100},
       {8, 8, 0, 8, 16, 8, 8, 300, 300, 20}, {257, 257, 256, 256, 255},
-      {1, 2, 3, 4, 5, 6, 7, 5, 5, 5, 5, 5}, std::vector<std::size_t>(33, 1021)};
+      {1, 2, 3, 4, 5, 6, 7, 5, 5, 5, 5, 5}, std::vector<std::size_t>(33, 1021),
+      std::vector<std::size_t>(70, 1024),   {1025, 1025, 1024, 1024, 1023}};
   for (const auto& sizes : lists) {
     const Frames frames(sizes, local());
     ASSERT_EQ(port->send(frames.outgoing).taken, sizes.size());
