@@ -1,4 +1,4 @@
-// How reliable streams share a link, in virtual time: B2.5.
+// How reliable streams share a link, in virtual time (B2.1).
 #include <gtest/gtest.h>
 
 #include "unit/transport/shared_link.h"
@@ -36,7 +36,7 @@ void expect_alike(const LinkKind& kind) {
 }
 
 TEST(SharedLink, gives_two_streams_the_same) {
-  // B2.5
+  // B2.1
   expect_alike({.bytes_per_second = 125'000'000, .queue_bytes = 512 << 10});
 }
 

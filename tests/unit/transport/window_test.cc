@@ -86,7 +86,7 @@ TEST(Window, shrinks_when_every_answer_takes_long_and_not_when_some_do) {
 }
 
 TEST(Window, gives_way_to_a_delay_that_a_smaller_one_takes_for_fine) {
-  // B2.5
+  // B2.1
   Window small = started(1024), large = started(1024);
   large.on_acknowledged(large.frames(), large.frames(), kNow);
   large.on_acknowledged(large.frames(), large.frames(), kNow);
@@ -111,7 +111,7 @@ TEST(Window, shrinks_soon_when_answers_take_far_too_long) {
 }
 
 TEST(Window, has_hardly_anything_under_way_for_a_moment_when_all_others_have) {
-  // B2.5
+  // B2.1
   Window window = started(1024);
   const Nanoseconds when = 7 * Window::kBetweenDrains_ns;
   window.on_acknowledged(1, 100, when - 1'000);
@@ -140,7 +140,7 @@ TEST(Window, loses_what_it_had_before_to_a_loss_and_not_to_such_a_moment) {
 }
 
 TEST(Window, makes_two_streams_through_one_queue_alike) {
-  // B2.5
+  // B2.1
   Window a = started(1024), b = started(1024);
   for (int i = 0; i < 3; ++i) a.on_acknowledged(a.frames(), a.frames(), kNow);
   ASSERT_GT(a.frames(), 3 * b.frames());
