@@ -143,6 +143,10 @@ class Channel {
   /// yet.
   Result<std::uint32_t> try_lend(std::span<const std::byte> message);
   bool returned(std::uint32_t loan) const;
+  /// Takes a loan back; when it returns, nobody can read the memory any more. True: the peer did
+  /// not get the message, and never will; false: it had read it. A peer that has not answered by
+  /// the deadline is not waited for: if it is in the middle of reading, the connection is lost.
+  Result<bool> cancel(std::uint32_t loan, Deadline deadline = in(std::chrono::milliseconds(10)));
 
   /// Nothing: no message yet. kNotFound: the peer has closed, and there is none left.
   Result<std::optional<Message>> try_receive();
@@ -164,6 +168,7 @@ class Channel {
   friend class Listener;
   explicit Channel(std::shared_ptr<ChannelObject> object) : object_(std::move(object)) {}
   void let_go();
+  bool take_back_lent();
   std::shared_ptr<ChannelObject> object_;
   std::unique_ptr<Message> held_;  // the next one, which was larger than the buffers offered
 };

@@ -39,6 +39,12 @@ enum class ProvisionOrder : std::uint8_t {
 /// How messages travel in one phase (A15). Above the largest buffer it is always rendezvous.
 enum class Transfer : std::uint8_t { kEager, kRendezvous };
 
+/// Who closes the window through which a peer reads a message in place.
+enum class LoanEnd : std::uint8_t {
+  kSenderCloses,  ///< when the peer has said that it read: quickest where messages need the peer
+  kPeerCloses     ///< by its last message: one word less on the wire, and none of the sender's work
+};
+
 struct Settings {
   /// Small: 100 to 2,000 bytes. Every further one: 1,000 to 200,000, and larger than the last.
   std::vector<PhaseSize> phases{{512, 3}, {16384, 4}};
@@ -51,6 +57,7 @@ struct Settings {
   bool strict = false;             ///< while growth is pending every call returns 0
   bool keep_small = false;         ///< keep the buffers of the phase that a channel leaves
   std::vector<Transfer> transfer;  ///< per phase; a phase that is not named is eager
+  LoanEnd loan_end = LoanEnd::kSenderCloses;
   std::uint64_t max_message_bytes = std::uint64_t{1} << 30;
   Nanoseconds acknowledgement_timeout_ns = 50'000'000;
   std::uint32_t control_repeats = 3;  ///< then the channel goes on small, and asks again later

@@ -14,6 +14,8 @@ namespace weft::channel {
 namespace {
 
 constexpr Nanoseconds kLingerNs = 1'000'000'000;
+/// How long a peer that is at work has to heed a recall.
+constexpr std::chrono::milliseconds kRecallTime{10};
 /// Looks for one channel's messages between two rounds for all.
 constexpr std::uint32_t kLooksPerRound = 16;
 /// Messages that are received between two rounds for all.
@@ -121,10 +123,23 @@ Result<void> Channel::send(std::span<const iovec> message, Deadline deadline) {
     while (!left.empty() && left[0].iov_len == 0) left = left.subspan(1);
     if (left.empty()) return {};
     if (std::chrono::steady_clock::now() >= deadline) {
+      if (take_back_lent()) continue;  // it was read in the last moment
       return fail(Errc::kTimedOut, "the message could not be sent in time");
     }
     wait_for_something(object_->context(), deadline, seen);
   }
+}
+
+// The memory is the caller's again when its call ends.
+bool Channel::take_back_lent() {
+  std::uint32_t loan = 0;
+  {
+    const std::lock_guard guard(object_->context().lock());
+    if (object_->has_endpoint()) loan = object_->endpoint().send().lent_by_take();
+  }
+  if (loan == 0) return false;
+  const auto left = cancel(loan, in(kRecallTime));
+  return left && !*left;
 }
 
 Result<void> Channel::send(std::span<const std::byte> message, Deadline deadline) {
@@ -147,6 +162,26 @@ Result<std::uint32_t> Channel::try_lend(std::span<const std::byte> message) {
   return loan;
 }
 
+Result<bool> Channel::cancel(std::uint32_t loan, Deadline deadline) {
+  ChannelObject& channel = *object_;
+  for (;;) {
+    {
+      const std::lock_guard guard(channel.context().lock());
+      if (!channel.has_endpoint()) return lost(channel);
+      Endpoint& endpoint = channel.endpoint();
+      if (!endpoint.send().loan_done(loan) && channel.life() == Life::kOpen) {
+        endpoint.recall(loan);
+        channel.context().activate(channel);
+        channel.context().round();
+      }
+      const bool late = std::chrono::steady_clock::now() >= deadline;
+      if (!endpoint.send().loan_done(loan) && late) endpoint.revoke(loan);
+      if (endpoint.send().loan_done(loan)) return endpoint.was_left(loan);
+    }
+    sched_yield();
+  }
+}
+
 bool Channel::returned(std::uint32_t loan) const {
   ChannelObject& channel = *object_;
   const std::lock_guard guard(channel.context().lock());
@@ -160,6 +195,9 @@ Result<std::optional<Message>> Channel::try_receive() {
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
   auto incoming = endpoint.deliver();
+  if (!incoming && endpoint.receive().reading() && channel.context().poll_completions()) {
+    incoming = endpoint.deliver();
+  }
   if (!incoming) {
     if (++channel.looks % kLooksPerRound == 0 || channel.life() != Life::kOpen) {
       channel.context().round();

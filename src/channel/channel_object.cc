@@ -155,13 +155,24 @@ void ChannelObject::discard(Ring& ring) {
   ring = {};
 }
 
+// With a window the registration itself opens nothing to anybody; its key is known before it works.
 std::optional<Region> ChannelObject::lend(std::span<const std::byte> bytes) {
   auto* memory = const_cast<std::byte*>(bytes.data());
-  ibv_mr* region =
-      ibv_reg_mr(context_->device()->pd(), memory, bytes.size(), IBV_ACCESS_REMOTE_READ);
-  if (region == nullptr) return std::nullopt;
-  auto* made = new Registration{{}, region};
-  return Region{memory, bytes.size(), LocalKey(region->lkey), RemoteKey(region->rkey), made};
+  WindowPool& windows = context_->device()->windows();
+  auto made = std::make_unique<Registration>();
+  made->window = windows.take();
+  made->region = ibv_reg_mr(context_->device()->pd(), memory, bytes.size(),
+                            made->window != nullptr ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ);
+  if (made->region == nullptr) {
+    if (made->window != nullptr) windows.put(made->window);
+    return std::nullopt;
+  }
+  const std::uint32_t key =
+      made->window != nullptr ? ibv_inc_rkey(made->window->rkey) : made->region->rkey;
+  Region lent{memory, bytes.size(), LocalKey(made->region->lkey), RemoteKey(key), nullptr};
+  lent.window = made->window != nullptr;
+  lent.handle = made.release();
+  return lent;
 }
 
 std::optional<Region> ChannelObject::borrow(std::uint64_t bytes) {
@@ -178,6 +189,13 @@ std::optional<Region> ChannelObject::borrow(std::uint64_t bytes) {
 
 void ChannelObject::give_back(Region& region) {
   const std::unique_ptr<Registration> made(static_cast<Registration*>(region.handle));
+  if (made->window != nullptr) {
+    if (region.closed) {
+      context_->device()->windows().put(made->window);
+    } else {
+      WindowPool::close(made->window);
+    }
+  }
   if (made->region != nullptr) ibv_dereg_mr(made->region);
   if (made->block.memory != nullptr) {
     context_->device()->slab().free(made->block);
@@ -186,8 +204,31 @@ void ChannelObject::give_back(Region& region) {
   region = {};
 }
 
+bool ChannelObject::post_window_work(const Work& work) {
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.wr_id = std::uint64_t{index_} << 32 | work.number;
+  wr.send_flags = work.signaled ? IBV_SEND_SIGNALED : 0;
+  if (work.op != Work::Op::kBind) {
+    const bool returns = work.op == Work::Op::kReturn;
+    wr.opcode = returns ? IBV_WR_SEND_WITH_INV : IBV_WR_LOCAL_INV;
+    wr.invalidate_rkey = work.remote_key.value;
+    if (returns) wr.send_flags |= IBV_SEND_FENCE;
+    return ibv_post_send(qp_, &wr, &bad) == 0;
+  }
+  const auto& made = *static_cast<Registration*>(work.handle);
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.bind_mw.mw = made.window;
+  wr.bind_mw.rkey = work.remote_key.value;
+  wr.bind_mw.bind_info = {made.region, reinterpret_cast<std::uint64_t>(work.local), work.length,
+                          IBV_ACCESS_REMOTE_READ};
+  if (ibv_post_send(qp_, &wr, &bad) != 0) return false;
+  made.window->rkey = work.remote_key.value;  // the next bind counts from here
+  return true;
+}
+
 bool ChannelObject::post(const Work& work) {
   if (qp_ == nullptr) return false;
+  if (work.op >= Work::Op::kBind) return post_window_work(work);
   ibv_sge element{reinterpret_cast<std::uint64_t>(work.local), work.length, work.local_key.value};
   ibv_send_wr wr{}, *bad = nullptr;
   wr.wr_id = std::uint64_t{index_} << 32 | work.number;

@@ -85,6 +85,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   void sent();
 
  private:
+  bool post_window_work(const Work& work);
   bool charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 

@@ -155,6 +155,9 @@ bool ContextObject::poll_completions() {
       channel.lose("the connection was ended by the peer");
       note_ready(channel);
     } else if ((wc.opcode & IBV_WC_RECV) != 0) {
+      if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) {
+        channel.endpoint().on_returned(RemoteKey(wc.invalidated_rkey));
+      }
       activate(channel);
       if (channel.life() == Life::kOpen) channel.endpoint().progress(now_);
       note_ready(channel);

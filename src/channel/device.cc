@@ -62,11 +62,13 @@ Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs, Budget& budget)
   if (device->srq_ == nullptr) return system_error("ibv_create_srq");
   device->slab_ = std::make_unique<Slab>(device->pd_);
   device->rings_ = std::make_unique<RingStore>(device->pd_, *device->slab_, budget);
+  device->windows_ = std::make_unique<WindowPool>(device->pd_, WindowPool::supported_by(limits));
   device->post_bells(kBells);
   return device;
 }
 
 Device::~Device() {
+  windows_.reset();
   rings_.reset();
   slab_.reset();
   if (srq_ != nullptr) ibv_destroy_srq(srq_);

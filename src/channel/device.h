@@ -13,6 +13,7 @@
 
 #include "channel/ring_store.h"
 #include "channel/slab.h"
+#include "channel/window_pool.h"
 #include "weft/result.h"
 
 namespace weft::channel {
@@ -33,6 +34,7 @@ class Device {
   ibv_srq* srq() const { return srq_; }
   Slab& slab() { return *slab_; }
   RingStore& rings() { return *rings_; }
+  WindowPool& windows() { return *windows_; }
   int event_fd() const { return events_->fd; }
   std::uint8_t reads_at_once() const { return reads_at_once_; }
 
@@ -54,6 +56,7 @@ class Device {
   ibv_srq* srq_ = nullptr;
   std::unique_ptr<Slab> slab_;
   std::unique_ptr<RingStore> rings_;
+  std::unique_ptr<WindowPool> windows_;
   std::uint8_t reads_at_once_ = 1;
   ibv_wc completions_[32];
 };

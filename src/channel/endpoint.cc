@@ -5,7 +5,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57434831;  // "WCH1"
+constexpr std::uint32_t kMagic = 0x57434832;  // "WCH2"
 
 }  // namespace
 
@@ -64,7 +64,7 @@ void Endpoint::note_progress() {
   const std::uint32_t owed = receive_.consumed() - told_consumed_;
   const std::uint32_t window = receive_.window();
   const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
-  if (used_up || owed >= (window + 1) / 2 || receive_.pulled() != told_pulled_) {
+  if (used_up || owed >= (window + 1) / 2 || receive_.has_news()) {
     tell_wanted_ = true;
   }
   if (receive_.peer_closed() && owed > 0) tell_wanted_ = true;
@@ -74,9 +74,9 @@ void Endpoint::note_progress() {
 void Endpoint::tell() {
   if (send_.wants_status()) tell_wanted_ = true;
   if (!tell_wanted_ || !outlet_.has_room() || failed()) return;
-  const Status status{receive_.consumed(), static_cast<std::uint32_t>(mode_),
-                      receive_.pulled(),   wishes_,
-                      send_.sequence(),    0};
+  const Status status{
+      receive_.consumed(), static_cast<std::uint32_t>(mode_), receive_.pulled(), wishes_,
+      send_.sequence(),    send_.recalled_offers(),           receive_.left(),   0};
   std::byte* stage = control_ + kStatusStage;
   store(stage, status);
   const Work work{.local = stage,
@@ -85,13 +85,13 @@ void Endpoint::tell() {
                   .remote = peer_control_ + kStatusOffset,
                   .remote_key = peer_key_,
                   .bell = send_.wants_status()};
-  if (status.consumed != told_consumed_ || status.pulled != told_pulled_) {
+  if (status.consumed != told_consumed_ || receive_.has_news()) {
     outlet_.post_room(work);
   } else {
     outlet_.post(work);  // only a mode, or a wish: nobody waits for it
   }
   told_consumed_ = status.consumed;
-  told_pulled_ = status.pulled;
+  receive_.news_told();
   tell_wanted_ = false;
   send_.status_told();
 }

@@ -65,6 +65,16 @@ class Endpoint {
     return taken;
   }
   std::uint32_t lend(std::span<const std::byte> message) { return send_.lend(message); }
+  void on_returned(RemoteKey key) { send_.on_returned(key); }
+  void recall(std::uint32_t loan) {
+    send_.recall(loan);
+    tell();
+  }
+  void revoke(std::uint32_t loan) {
+    send_.revoke(loan);
+    tell();
+  }
+  bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
   std::optional<Incoming> deliver() {
     if (auto message = receive_.deliver_next()) return message;
@@ -121,7 +131,7 @@ class Endpoint {
   const LocalKey control_key_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
-  std::uint32_t noted_consumed_ = 0, told_consumed_ = 0, told_pulled_ = 0;
+  std::uint32_t noted_consumed_ = 0, told_consumed_ = 0;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   bool tell_wanted_ = false, closed_told_ = false;

@@ -71,7 +71,21 @@ struct Offer {
   std::uint64_t address = 0, length = 0;
   std::uint64_t total = 0;  ///< of the message that begins here; 0: a further piece
   std::uint32_t key = 0, number = 0;
+  std::uint32_t returns = 0;  ///< 1: the receiver closes the key when it has read; 0: it says so
+  std::uint32_t spare = 0;
 };
+/// Offers that may be unread at one time.
+inline constexpr std::uint32_t kOffersMost = 16;
+/// A set of offers in one word: sixteen in a row, of which the first is named.
+constexpr std::uint32_t offer_set(std::uint32_t first) { return first & 0xFFFF; }
+constexpr std::uint32_t with_offer(std::uint32_t set, std::uint32_t number) {
+  const std::uint32_t place = (number - set) & 0xFFFF;
+  return place < 16 ? set | 1u << (16 + place) : set;
+}
+constexpr bool has_offer(std::uint32_t set, std::uint32_t number) {
+  const std::uint32_t place = (number - set) & 0xFFFF;
+  return place < 16 && (set >> (16 + place) & 1) != 0;
+}
 
 /// How a receiver wants to learn of what was written to it.
 enum class Mode : std::uint32_t {
@@ -88,6 +102,8 @@ struct Status {
   std::uint32_t pulled = 0;    ///< offers that have been read, or will never be
   std::uint32_t wishes = 0;    ///< see kWishSmaller
   std::uint32_t repeat = 0;    ///< as a sender: the control message's newest sequence
+  std::uint32_t recalled = 0;  ///< as a sender: offers that shall not be read any more, a set
+  std::uint32_t left = 0;      ///< recalled offers that were not read and never will be, a set
   std::uint32_t spare = 0;
 };
 inline constexpr std::uint32_t kWishSmaller = 1;  ///< the receiver needs its memory back

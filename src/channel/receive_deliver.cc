@@ -6,8 +6,6 @@
 namespace weft::channel {
 namespace {
 
-/// Reads that are under way at one time, per channel.
-constexpr std::size_t kPullsMost = 16;
 /// One read moves at most this much.
 constexpr std::uint64_t kReadMost = std::uint64_t{1} << 30;
 
@@ -19,11 +17,10 @@ bool ReceiveHalf::on_offer(const Offer& offer) {
       (offer.total != 0 && offer.total < offer.length)) {
     return fail("an offer is out of turn, empty, or larger than a message may be");
   }
-  if (rare().pulls.size() >= kPullsMost)
+  if (rare().pulls.size() >= kOffersMost)
     return fail("more offers at one time than the rules allow");
   ++offers_;
   rare_->pulls.push_back({offer, {}, 0, false, false});
-  start_pulls();
   return true;
 }
 
@@ -31,21 +28,65 @@ bool ReceiveHalf::on_offer(const Offer& offer) {
 void ReceiveHalf::start_pulls() {
   if (rare_ == nullptr) return;
   for (Pull& pull : rare_->pulls) {
-    if (pull.started) continue;
+    if (pull.started || heed_recall(pull)) continue;
     if (pull.offer.total != pull.offer.length || !outlet_.has_room()) return;
     if (!pull.region.exists()) {
       auto region = wires_.borrow(pull.offer.length);
       if (!region) return;  // later: the message waits at the sender, where it has memory
       pull.region = *region;
     }
-    pull.started = true;
-    pull.work = outlet_.post({.op = Work::Op::kRead,
-                              .local = pull.region.memory,
-                              .local_key = pull.region.local_key,
-                              .length = static_cast<std::uint32_t>(pull.offer.length),
-                              .remote = pull.offer.address,
-                              .remote_key = RemoteKey(pull.offer.key),
-                              .signaled = true});
+    start(pull, pull.region.memory, pull.region.local_key);
+  }
+}
+
+void ReceiveHalf::start(Pull& pull, std::byte* to, LocalKey key) {
+  pull.started = true;
+  ++reading_;
+  pull.work = outlet_.post({.op = Work::Op::kRead,
+                            .local = to,
+                            .local_key = key,
+                            .length = static_cast<std::uint32_t>(pull.offer.length),
+                            .remote = pull.offer.address,
+                            .remote_key = RemoteKey(pull.offer.key),
+                            .signaled = true});
+  if (pull.offer.returns == 0) return;
+  // The last message for a window, which closes it: the queue pair sends it when the read has
+  // ended.
+  rare_->returns.push_back(pull.offer.key);
+  return_keys();
+}
+
+// The sender wants its memory back, and nobody has begun to read it: then nobody will.
+bool ReceiveHalf::heed_recall(Pull& pull) {
+  if (pull.left) return true;
+  const std::uint32_t recalled = watch32(control_ + kStatusOffset + offsetof(Status, recalled));
+  if (!has_offer(recalled, pull.offer.number)) return false;
+  pull.left = true;
+  if (pull.region.exists()) wires_.give_back(pull.region);
+  const std::uint32_t first = rare_->pulls.front().offer.number;
+  std::uint32_t set = offer_set(first);
+  for (std::uint32_t number = first; number != first + kOffersMost; ++number) {
+    if (has_offer(left_, number)) set = with_offer(set, number);
+  }
+  left_ = with_offer(set, pull.offer.number);
+  news_ = true;
+  note_ended(pull);
+  return true;
+}
+
+void ReceiveHalf::note_ended(Pull& pull) {
+  pull.done = true;
+  for (const Pull& each : rare_->pulls) {
+    if (each.done && each.offer.number == pulled_ + 1) ++pulled_;
+  }
+}
+
+void ReceiveHalf::return_keys() {
+  if (rare_ == nullptr) return;
+  auto& keys = rare_->returns;
+  while (!keys.empty() && outlet_.has_room()) {
+    outlet_.post({.op = Work::Op::kReturn, .remote_key = RemoteKey(keys.front())});
+    keys.erase(keys.begin());
   }
 }
 
@@ -53,9 +94,10 @@ bool ReceiveHalf::on_read_done(std::uint32_t number) {
   if (rare_ == nullptr) return false;
   for (Pull& pull : rare_->pulls) {
     if (!pull.started || pull.done || pull.work != number) continue;
-    pull.done = true;
-    ++pulled_;
+    --reading_;
+    note_ended(pull);
     ++figures_.pulls;
+    if (pull.offer.returns == 0) news_ = true;
     return true;
   }
   return false;
@@ -98,6 +140,10 @@ std::optional<Incoming> ReceiveHalf::finish_message() {
 ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
   if (rarely().pulls.empty()) return fail("an offer that was not announced"), Step::kFailed;
   Pull& pull = rare_->pulls.front();
+  if (pull.left || (!pull.started && heed_recall(pull))) {
+    rare_->pulls.erase(rare_->pulls.begin());
+    return Step::kNext;
+  }
   if (pull.offer.total == pull.offer.length) {
     if (!pull.done) return Step::kWait;
     if (rare_->message_bytes != 0) return fail("a message begins inside another"), Step::kFailed;
@@ -106,22 +152,12 @@ ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
     return Step::kNext;
   }
   if (!pull.started) {
+    if (!outlet_.has_room()) return Step::kWait;
     if (pull.offer.total != 0 && !begin_message(pull.offer.total)) return Step::kWait;
     if (rare_->message_bytes == 0 || pull.offer.length > rare_->message_bytes - rare_->filled) {
       return fail("a piece belongs to no message, or is longer than the rest of it"), Step::kFailed;
     }
-    if (!outlet_.has_room()) {
-      pull.offer.total = 0;  // begun
-      return Step::kWait;
-    }
-    pull.started = true;
-    pull.work = outlet_.post({.op = Work::Op::kRead,
-                              .local = rare_->message.memory + rare_->filled,
-                              .local_key = rare_->message.local_key,
-                              .length = static_cast<std::uint32_t>(pull.offer.length),
-                              .remote = pull.offer.address,
-                              .remote_key = RemoteKey(pull.offer.key),
-                              .signaled = true});
+    start(pull, rare_->message.memory + rare_->filled, rare_->message.local_key);
   }
   if (!pull.done) return Step::kWait;
   rare_->filled += pull.offer.length;

@@ -82,7 +82,10 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     found = true;
     if (!take_frame(end - length, length)) break;
   }
-  if (found) skip_controls();
+  if (found) {
+    start_pulls();  // behind all that has landed: what was recalled meanwhile is not begun
+    skip_controls();
+  }
   return found;
 }
 
@@ -234,6 +237,7 @@ void ReceiveHalf::progress(std::uint32_t repeat) {
     answer_waiting_ = true;
   }
   post_answer();
+  return_keys();
   start_pulls();
 }
 

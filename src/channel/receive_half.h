@@ -88,13 +88,20 @@ class ReceiveHalf {
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
+  /// Reads are under way.
+  bool reading() const { return reading_ > 0; }
   /// True: that work was one of the reads.
   bool on_read_done(std::uint32_t number);
 
   std::uint32_t consumed() const { return consumed_; }
   /// Frames that have landed.
   std::uint32_t scanned() const { return scan_; }
+  /// For the status words: offers that need not stay any more, and those of them that were left.
   std::uint32_t pulled() const { return pulled_; }
+  std::uint32_t left() const { return left_; }
+  /// One of these is news that nothing else brings to the sender.
+  bool has_news() const { return news_; }
+  void news_told() { news_ = false; }
   /// Slots that the sender can use: its own ring may have fewer.
   std::uint32_t window() const { return std::min(current_.slots, peer_slots_); }
   std::uint32_t phase() const { return current_.phase; }
@@ -104,7 +111,8 @@ class ReceiveHalf {
   /// There may be a message to deliver, or the end.
   bool has_something() const { return deliver_ != scan_ || peer_closed_ || !error_.empty(); }
   bool busy() const {
-    return answer_waiting_ || rarely().retired.exists() || !rarely().pulls.empty();
+    return answer_waiting_ || rarely().retired.exists() || !rarely().pulls.empty() ||
+           !rarely().returns.empty();
   }
   /// Nothing is to be expected for a while: gives back what only growth and large messages need.
   void rest();
@@ -124,6 +132,7 @@ class ReceiveHalf {
     Region region;  // for a whole message
     std::uint32_t work = 0;
     bool started = false, done = false;
+    bool left = false;  // recalled before it was started: also done
   };
 
   bool fail(std::string_view why);
@@ -140,6 +149,10 @@ class ReceiveHalf {
   std::optional<Ring> find_ring(const Move& move);
   void resize_frames(std::uint32_t slots);
   void start_pulls();
+  void start(Pull& pull, std::byte* to, LocalKey key);
+  bool heed_recall(Pull& pull);
+  void note_ended(Pull& pull);
+  void return_keys();
   bool begin_message(std::uint64_t total);
   bool deliver_piece(const std::byte* bytes, std::uint64_t n);
   enum class Step { kNext, kWait, kFailed };
@@ -166,7 +179,8 @@ class ReceiveHalf {
     Acknowledgement answer;
     Region message;  // of which pieces have come
     std::uint64_t message_bytes = 0, filled = 0;
-    std::vector<Pull> pulls;  // oldest first; few
+    std::vector<Pull> pulls;             // oldest first; few
+    std::vector<std::uint32_t> returns;  // windows of the peer that are to be closed
   };
   static const Rare kNothingRare;
   Rare& rare() {
@@ -186,7 +200,8 @@ class ReceiveHalf {
 
   std::uint32_t answered_ = 0;  // sequence of the newest answer
   bool answer_waiting_ = false;
-  std::uint32_t offers_ = 0, pulled_ = 0;
+  std::uint32_t offers_ = 0, pulled_ = 0, left_ = 0, reading_ = 0;
+  bool news_ = false;
   bool peer_closed_ = false;
   ReceiveFigures figures_;
   std::string_view error_;

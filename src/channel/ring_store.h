@@ -20,6 +20,7 @@ namespace weft::channel {
 struct Registration {
   Block block;
   ibv_mr* region = nullptr;
+  ibv_mw* window = nullptr;  ///< of a loan
 };
 
 class RingStore {

@@ -7,9 +7,6 @@
 namespace weft::channel {
 namespace {
 
-/// Offers that may be unread at one time.
-constexpr std::uint32_t kLoansMost = 16;
-
 std::uint64_t sum_of(std::span<const iovec> vector) {
   std::uint64_t sum = 0;
   for (const iovec& element : vector) sum += element.iov_len;
@@ -63,20 +60,13 @@ void SendHalf::stop() {
     wires_.unregister(ring);
     wires_.release(ring);
   }
-  for (Loan& loan : rare_->loans) wires_.give_back(loan.region);
+  end_loans();
   rare_.reset();
-}
-
-void SendHalf::end_loans() {
-  loans_ended_ = true;
-  if (rare_ == nullptr) return;
-  for (Loan& loan : rare_->loans) wires_.give_back(loan.region);
-  rare_->loans.clear();
 }
 
 void SendHalf::rest() {
   if (rare_ == nullptr || busy() || rare_->fresh.exists() || !rare_->kept.empty()) return;
-  if (lent_number_ == 0) rare_.reset();
+  if (lent_number_ == 0 && rare_->left.empty()) rare_.reset();
 }
 
 bool SendHalf::fail(std::string_view why) {
@@ -107,13 +97,14 @@ void SendHalf::judge_small() {
 void SendHalf::read_status() {
   note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
   const std::uint32_t pulled = watch32(control_ + kStatusOffset + offsetof(Status, pulled));
-  if (pulled == peer_pulled_) return;
+  const std::uint32_t left = watch32(control_ + kStatusOffset + offsetof(Status, left));
+  if (pulled == peer_pulled_ && left == peer_left_) return;
+  peer_left_ = left;
   if (pulled - peer_pulled_ > offers_ - peer_pulled_) {
     fail("the peer says that it has read what was never offered");
     return;
   }
   peer_pulled_ = pulled;
-  settle_loans();
 }
 
 void SendHalf::note_consumed(std::uint32_t consumed) {
@@ -271,59 +262,6 @@ std::uint64_t SendHalf::take_pieces(std::span<const iovec> vector, std::uint64_t
   return taken;
 }
 
-std::uint32_t SendHalf::lend(std::span<const std::byte> message) {
-  if (!error_.empty() || closed_ || rest_ > 0 || rare().loans.size() >= kLoansMost) return 0;
-  if (state_ == State::kLeaving || (state_ == State::kAsked && settings_.strict)) return 0;
-  if (!make_room(kRecordBytes + sizeof(Offer))) return 0;
-  auto region = wires_.lend(message);
-  if (!region) return 0;
-  Offer offer{reinterpret_cast<std::uint64_t>(message.data()), message.size(), message.size(),
-              region->remote_key.value, ++offers_};
-  store(append(Kind::kOffer, sizeof offer), offer);
-  rare_->loans.push_back({*region, offer.number});
-  ++figures_.loans;
-  ++figures_.messages;
-  figures_.bytes += message.size();
-  post_frame();
-  return offer.number;
-}
-
-std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t total) {
-  const iovec& element = vector[0];
-  if (lent_number_ != 0) {  // one at a time: another one waits
-    if (!is_lent(element) || !loan_done(lent_number_)) return 0;
-    lent_number_ = 0;
-    return element.iov_len;
-  }
-  if (rare().loans.size() >= kLoansMost || !make_room(kRecordBytes + sizeof(Offer))) return 0;
-  auto region = wires_.lend({static_cast<const std::byte*>(element.iov_base), element.iov_len});
-  if (!region) {  // no key for it: in pieces then
-    const std::uint64_t taken = take_pieces(vector, total, total);
-    post_frame();
-    return taken;
-  }
-  Offer offer{reinterpret_cast<std::uint64_t>(element.iov_base), element.iov_len,
-              rest_ == 0 ? total : 0, region->remote_key.value, ++offers_};
-  if (rest_ == 0) ++figures_.messages, rest_ = total;
-  rest_ -= element.iov_len;
-  figures_.bytes += element.iov_len;
-  ++figures_.loans;
-  store(append(Kind::kOffer, sizeof offer), offer);
-  rare_->loans.push_back({*region, offer.number});
-  rare_->lent_memory = element.iov_base, rare_->lent_bytes = element.iov_len;
-  lent_number_ = offer.number;
-  post_frame();
-  return 0;
-}
-
-void SendHalf::settle_loans() {
-  auto& loans = rare().loans;
-  while (!loans.empty() && loan_done(loans.front().number)) {
-    wires_.give_back(loans.front().region);
-    loans.erase(loans.begin());
-  }
-}
-
 bool SendHalf::close() {
   if (closed_) return true;
   if (state_ == State::kLeaving || !make_room(kRecordBytes)) return false;
@@ -336,6 +274,7 @@ bool SendHalf::close() {
 
 void SendHalf::progress(Nanoseconds now) {
   read_status();
+  if (!rarely().loans.empty()) settle_loans();
   if (frame_open_) post_frame(last_in_frame_);
   if (state_ == State::kAsked) check_answer(now);
   if (state_ == State::kLeaving) leave(now);

@@ -74,13 +74,26 @@ class SendHalf {
   std::size_t take_batch(std::span<const iovec> messages);
   /// Bytes of the message that was begun and not yet given whole; the next vector must be these.
   std::uint64_t rest_bytes() const { return rest_; }
+
+  // send_loan.cc: messages that the peer reads where they are.
   /// Lends a message in place: the memory must stay until loan_done(). 0: not yet.
   std::uint32_t lend(std::span<const std::byte> message);
-  bool loan_done(std::uint32_t number) const {
-    return loans_ended_ || static_cast<std::int32_t>(peer_pulled_ - number) >= 0;
-  }
+  bool loan_done(std::uint32_t number) const;
+  /// What take() has lent and not yet said to be taken; 0: nothing.
+  std::uint32_t lent_by_take() const { return lent_number_; }
+  /// The peer has closed a window.
+  void on_returned(RemoteKey key);
+  /// Asks the peer not to read it; loan_done() tells when it is certain either way.
+  void recall(std::uint32_t number);
+  /// Closes the key, whatever the peer does: a read that is under way ends the connection.
+  void revoke(std::uint32_t number);
+  /// Of a loan that is done: the peer did not read it. Forgotten when it was asked for.
+  bool was_left(std::uint32_t number);
+  /// For the status words.
+  std::uint32_t recalled_offers() const;
   /// The connection is lost: nobody will read what was lent, and nobody shall. Closes the keys.
   void end_loans();
+
   /// Looks for answers, room and time-outs, and posts what waits.
   void progress(Nanoseconds now);
   /// The last record of this direction; false: no room yet.
@@ -114,6 +127,15 @@ class SendHalf {
 
  private:
   enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
+  struct Loan {
+    Region region;
+    std::uint32_t number;
+    bool begins;   ///< its message; not a further piece
+    bool returns;  ///< the peer closes the window
+    bool recalled = false;
+    std::uint32_t closing = 0;  ///< work that closes the window; 0: none was posted
+    bool revoked = false;  ///< the key is closed; the peer has still to hear that it was recalled
+  };
 
   std::uint32_t in_flight() const {
     // What was posted before the current ring takes no room in it.
@@ -146,7 +168,10 @@ class SendHalf {
   bool is_lent(const iovec& element) const {
     return element.iov_base == rarely().lent_memory && element.iov_len == rarely().lent_bytes;
   }
+  bool open_loan(std::span<const std::byte> message, std::uint64_t total);
   void settle_loans();
+  bool is_over(Loan& loan);
+  void end_loan(Loan& loan, bool left);
   bool fail(std::string_view why);
   // send_move.cc: phases
   bool wants_move(std::uint64_t wanted_bytes, Nanoseconds now);
@@ -170,16 +195,13 @@ class SendHalf {
   std::byte* const control_;
   const std::uint32_t channel_;
 
-  struct Loan {
-    Region region;
-    std::uint32_t number;
-  };
   /// What a connection that neither grows nor lends has no use for: most have none of it.
   struct Rare {
     Ring fresh, old;         // fresh: provisioned for the next phase; old: being drained
     std::vector<Ring> kept;  // of phases that were left, if the user wants them kept
     RemoteRing granted;
     std::vector<Loan> loans;            // oldest first; few
+    std::vector<std::uint32_t> left;    // loans that ended unread, until somebody asks
     const void* lent_memory = nullptr;  // what take() lent, to be recognised when it comes again
     std::uint64_t lent_bytes = 0;
     std::uint32_t old_last_work = 0;
@@ -214,7 +236,7 @@ class SendHalf {
   Nanoseconds last_large_ns_ = 0;
   std::uint64_t history_ = 0;  // one bit for each of the last 64 messages: oversized?
 
-  std::uint32_t offers_ = 0, peer_pulled_ = 0;
+  std::uint32_t offers_ = 0, peer_pulled_ = 0, peer_left_ = 0;
   std::uint32_t lent_number_ = 0;  // of what take() lent; 0: nothing
 
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;

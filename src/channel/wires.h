@@ -44,20 +44,29 @@ struct Region {
   LocalKey local_key;
   RemoteKey remote_key;
   void* handle = nullptr;
+  bool window = false;  ///< lent: the remote key works from kBind until kReturn or kInvalidate
+  bool closed = false;  ///< one of these has closed it
 
   bool exists() const { return memory != nullptr; }
 };
 
 struct Work {
-  enum class Op : std::uint8_t { kWrite, kRead } op = Op::kWrite;
+  enum class Op : std::uint8_t {
+    kWrite,
+    kRead,
+    kBind,        ///< opens the window of a region that is lent: `handle`, `remote_key`
+    kInvalidate,  ///< closes it: `remote_key`
+    kReturn  ///< a message without bytes, behind all reads: closes the peer's window `remote_key`
+  } op = Op::kWrite;
   const std::byte* local = nullptr;
-  LocalKey local_key;
+  LocalKey local_key{};
   std::uint32_t length = 0;
   std::uint64_t remote = 0;
-  RemoteKey remote_key;
+  RemoteKey remote_key{};
   bool bell = false;      ///< the peer gets a completion
   bool signaled = false;  ///< this end gets one, which carries `number`
   std::uint32_t number = 0;
+  void* handle = nullptr;
 };
 
 class Wires {
@@ -75,11 +84,11 @@ class Wires {
     unregister(ring);
     release(ring);
   }
-  /// Grants the peer to read exactly these bytes.
+  /// Grants the peer to read exactly these bytes, at once or with the work kBind.
   virtual std::optional<Region> lend(std::span<const std::byte> bytes) = 0;
   /// Memory to read into.
   virtual std::optional<Region> borrow(std::uint64_t bytes) = 0;
-  /// For both of these: keys die first.
+  /// For both of these: keys die first, also one that the peer has not closed.
   virtual void give_back(Region& region) = 0;
   /// False: the queue pair has failed.
   virtual bool post(const Work& work) = 0;

@@ -216,7 +216,7 @@ int show(const ShowOptions& options) {
     const bool sending = seconds < options.seconds * 0.75;  // then quiet, and what grew shrinks
     side.round(sending && stop->load() == 0);
     peak = std::max<std::uint64_t>(peak, told[0].used_bytes + told[1].used_bytes);
-    if (!sending && side.settled() && !pair.here() && stop->load() == kEnd) break;
+    if (!pair.here() && stop->load() == kEnd) break;  // what is not settled by now is lost
     if (pair.here() && Clock::now() - look_at > std::chrono::milliseconds(live ? 250 : 2000)) {
       const double passed = std::chrono::duration<double>(Clock::now() - look_at).count();
       look_at = Clock::now();

@@ -390,16 +390,16 @@ void Presence::forget_gone() {
   });
 }
 
-void Presence::drain_word(std::uint64_t word) {
-  wait_while([word](const ProcessView& process) { return process.in_flight(word); });
+void Presence::drain_word(std::uint64_t word, bool fenced) {
+  wait_while([word](const ProcessView& process) { return process.in_flight(word); }, fenced);
 }
 
 void Presence::wait_for_copies() {
-  wait_while([this](const ProcessView& process) { return process.in_flight_at(tag()); });
+  wait_while([this](const ProcessView& process) { return process.in_flight_at(tag()); }, false);
 }
 
 template <class InFlight>
-void Presence::wait_while(InFlight in_flight) {
+void Presence::wait_while(InFlight in_flight, bool fenced) {
   std::vector<std::shared_ptr<Inbound>> links;
   {
     const std::lock_guard guard(lock_);
@@ -407,7 +407,11 @@ void Presence::wait_while(InFlight in_flight) {
     if (served_.empty()) return;
     links = served_;
   }
-  page_->barrier();
+  if (fenced) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // its partner is in check_target()
+  } else {
+    page_->barrier();
+  }
   constexpr int kSpins = 2000;
   constexpr int kStallNaps = 5000;  // of 20 us
   for (const auto& link : links) {

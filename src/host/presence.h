@@ -62,15 +62,16 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   void dropped_link() { links_.fetch_sub(1, std::memory_order_relaxed); }
 
   /// Waits until no living neighbour works under the word. Its object has been marked dead.
-  void drain_word(std::uint64_t word);
+  /// `fenced`: neighbours looked at it behind a fence of their own.
+  void drain_word(std::uint64_t word, bool fenced = false);
   void wait_for_copies() override;
   std::uint32_t tag() const { return tables_->tag(); }
 
   // KeyPublisher
   bool prepare(std::uint32_t slot) override { return tables_->prepare_key(slot); }
   void show(std::uint32_t slot, const memory::KeyTable::Entry& entry) override;
-  void drain(std::uint32_t slot) override {
-    drain_word(flight_word(tag(), false, slot));
+  void drain(std::uint32_t slot, bool fenced) override {
+    drain_word(flight_word(tag(), false, slot), fenced);
     tables_->forget_arena(slot);
   }
 
@@ -86,7 +87,7 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   Presence() { add_exec_listener(*this); }
   /// Waits while in_flight(process) holds for a neighbour.
   template <class InFlight>
-  void wait_while(InFlight in_flight);
+  void wait_while(InFlight in_flight, bool fenced);
   Result<void> listen(std::uint32_t block);
   void accept_from(Watched& listener);
   void on_event(std::uint64_t id, std::uint32_t events);

@@ -16,7 +16,7 @@ class HostVmm final : public Vmm {
   /// which pages exist and touches the two ends.
   Fault check(std::uint64_t address, std::size_t length, Intent intent) override;
 
-  static constexpr std::size_t kProbedPages = 16;
+  static constexpr std::size_t kProbedPages = 64;
 };
 
 }  // namespace weft::memory

@@ -19,11 +19,12 @@ Result<RegionKeys> KeyTable::reregister_region(LocalKey lkey, const RegionSpec& 
     set_control(slot, *entry, control & ~(kLocalLive | kRemoteLive),
                 std::memory_order_relaxed);  // ordered by drain()
   }
-  drain(slot, *entry);
+  drain(slot, *entry, control);
   const std::lock_guard guard(lock_);
   describe(*entry, spec, *iova);
   entry->busy = false;
-  set_control(slot, *entry, control | kRemoteLive, std::memory_order_release);
+  set_control(slot, *entry, (control & kTagMask) | live_bits(spec.access),
+              std::memory_order_release);
   return RegionKeys{lkey, remote_key(slot, control & kTagMask), *iova};
 }
 

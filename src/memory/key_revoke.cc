@@ -15,15 +15,16 @@ void KeyTable::revoke_region(LocalKey lkey) {
     if (gone || gone.error().code != Errc::kBusy) return;
     // Windows that are bound to it, one after the other: rare, so a walk over the table will do.
     for (std::uint32_t slot = 0; Entry* entry = slots_.at(slot); ++slot) {
+      std::uint32_t control = 0;
       {
         const std::lock_guard guard(lock_);
-        const std::uint32_t control = entry->control.load(std::memory_order_relaxed);
+        control = entry->control.load(std::memory_order_relaxed);
         if ((control & kWindow) == 0 || entry->region != region || entry->busy) continue;
         entry->busy = true;
         // drain() orders
-        set_control(slot, *entry, control & ~kRemoteLive, std::memory_order_relaxed);
+        set_control(slot, *entry, control & ~(kRemoteLive | kFenced), std::memory_order_relaxed);
       }
-      drain(slot, *entry);
+      drain(slot, *entry, control);
       const std::lock_guard guard(lock_);
       unbind_locked(*entry);
       entry->busy = false;

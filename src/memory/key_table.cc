@@ -38,9 +38,9 @@ void KeyTable::set_control(std::uint32_t slot, Entry& entry, std::uint32_t contr
   if (publisher_ != nullptr) publisher_->show(slot, entry);
 }
 
-void KeyTable::drain(std::uint32_t slot, const Entry& entry) {
+void KeyTable::drain(std::uint32_t slot, const Entry& entry, std::uint32_t control_before) {
   Flight::drain(&entry);
-  if (publisher_ != nullptr) publisher_->drain(slot);
+  if (publisher_ != nullptr) publisher_->drain(slot, (control_before & kFenced) != 0);
 }
 
 KeyTable::Entry* KeyTable::acquire(std::uint32_t* slot) {
@@ -103,14 +103,14 @@ Result<RegionKeys> KeyTable::register_region(const RegionSpec& spec) {
   }
   const std::uint32_t tag = next_tag(entry->control.load(std::memory_order_relaxed));
   describe(*entry, spec, *iova);
-  set_control(slot, *entry, tag | kTaken | kLocalLive | kRemoteLive, std::memory_order_release);
+  set_control(slot, *entry, tag | live_bits(spec.access), std::memory_order_release);
   regions_.fetch_add(1, std::memory_order_relaxed);
   return RegionKeys{LocalKey(slot << 8 | tag), remote_key(slot, tag), *iova};
 }
 
 // Called without the lock, with the entry dead and busy: waits for those at work, frees the slot.
-void KeyTable::retire(std::uint32_t slot, Entry& entry) {
-  drain(slot, entry);
+void KeyTable::retire(std::uint32_t slot, Entry& entry, std::uint32_t control_before) {
+  drain(slot, entry, control_before);
   // Only now does a window's region become free: until here it was reached through the window.
   const std::lock_guard guard(lock_);
   unbind_locked(entry);
@@ -136,14 +136,16 @@ Result<void> KeyTable::reserve_region_locked(Entry* entry, LocalKey lkey) {
 Result<void> KeyTable::deregister_region(LocalKey lkey) {
   const std::uint32_t slot = lkey.value >> 8;
   Entry* entry = slots_.at(slot);
+  std::uint32_t control = 0;
   {
     const std::lock_guard guard(lock_);
     if (auto ok = reserve_region_locked(entry, lkey); !ok) return ok;
+    control = entry->control.load(std::memory_order_relaxed);
     // ordered by drain()
     set_control(slot, *entry, lkey.value & kTagMask, std::memory_order_relaxed);
     regions_.fetch_sub(1, std::memory_order_relaxed);
   }
-  retire(slot, *entry);
+  retire(slot, *entry, control);
   return {};
 }
 
@@ -170,10 +172,10 @@ Result<void> KeyTable::invalidate(RemoteKey rkey, PdId pd, Qpn qpn) {
     }
     if (entry->busy) return fail(Errc::kBusy, "rkey: another change is under way");
     entry->busy = true;
-    control &= ~kRemoteLive;
-    set_control(slot, *entry, control, std::memory_order_relaxed);  // ordered by drain()
+    // ordered by drain()
+    set_control(slot, *entry, control & ~(kRemoteLive | kFenced), std::memory_order_relaxed);
   }
-  drain(slot, *entry);
+  drain(slot, *entry, control);
   const std::lock_guard guard(lock_);
   if ((control & kWindow) != 0) unbind_locked(*entry);
   entry->busy = false;

@@ -145,6 +145,9 @@ class KeyTable {
   static constexpr std::uint32_t kWindow = 1U << 9;       ///< it is a window
   static constexpr std::uint32_t kLocalLive = 1U << 10;   ///< the local key works
   static constexpr std::uint32_t kRemoteLive = 1U << 11;  ///< the remote key works
+  /// Other processes check the remote key behind a fence of their own, so that revoking it takes no
+  /// barrier over all processors: keys that live shortly, and those that let no peer in anyway.
+  static constexpr std::uint32_t kFenced = 1U << 12;
 
   static bool live_local(const Entry& entry, LocalKey lkey) {
     // acquire pairs with the release in register_region(): live means that the fields are there.
@@ -176,6 +179,12 @@ class KeyTable {
   Result<std::uint64_t> choose_iova(const RegionSpec& spec);
   /// What stands at the region's first byte, for users of its keys.
   Result<std::uint64_t> check_region(const RegionSpec& spec);
+  /// What the control word of a region that works has above the tag.
+  static std::uint32_t live_bits(Access access) {
+    constexpr Access kPeers = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
+    constexpr std::uint32_t kLive = kTaken | kLocalLive | kRemoteLive;
+    return has_any(access, kPeers) ? kLive : kLive | kFenced;
+  }
   static void describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova);
   /// The caller is the one who changes it until it clears `busy`.
   static Result<void> reserve_region_locked(Entry* entry, LocalKey lkey);
@@ -184,14 +193,14 @@ class KeyTable {
   Result<RemoteKey> finish_bind(const BindSpec& spec, const Binding& binding);
   void abandon_bind(const Binding& binding);
   void unbind_locked(Entry& window);
-  void retire(std::uint32_t slot, Entry& entry);
+  void retire(std::uint32_t slot, Entry& entry, std::uint32_t control_before);
   /// Claims a one-shot key for this use, or finds that it did so before.
   static bool claim(Entry& entry, std::uint64_t use);
   /// The one way to change an entry's state: whoever remembers something about it finds out.
   void set_control(std::uint32_t slot, Entry& entry, std::uint32_t control,
                    std::memory_order order);
-  /// Waits until nobody works under the entry, which is dead.
-  void drain(std::uint32_t slot, const Entry& entry);
+  /// Waits until nobody works under the entry, which is dead and had this control word before.
+  void drain(std::uint32_t slot, const Entry& entry, std::uint32_t control_before);
   /// A slot that others can be shown; nullptr when there is none.
   Entry* acquire(std::uint32_t* slot);
   static AccessError why_not_live(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit);
@@ -216,7 +225,8 @@ class KeyPublisher {
   /// Room for this slot; false when there is no memory.
   virtual bool prepare(std::uint32_t slot) = 0;
   virtual void show(std::uint32_t slot, const KeyTable::Entry& entry) = 0;
-  virtual void drain(std::uint32_t slot) = 0;
+  /// `fenced`: the key was marked so (KeyTable::kFenced) while it lived.
+  virtual void drain(std::uint32_t slot, bool fenced) = 0;
 };
 
 // Whether [address, address + length) lies in [base, base + size), without overflow.

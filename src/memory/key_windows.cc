@@ -14,6 +14,15 @@ constexpr Access kRemoteChange = Access::kRemoteWrite | Access::kRemoteAtomic;
 
 bool is_unbind(const BindSpec& spec) { return spec.length == 0; }
 
+/// The range lies in a region, which was checked when it was registered. Where addresses are the
+/// process's own, a look at both ends will do: whoever unmaps the middle harms only its own peers,
+/// whose access fails.
+Fault check_again(Vmm& vmm, std::uint64_t address, std::uint64_t length, Intent intent) {
+  if (!vmm.identity()) return vmm.check(address, length, intent);
+  const Fault first = vmm.check(address, 1, intent);
+  return first != Fault::kNone ? first : vmm.check(address + (length - 1), 1, intent);
+}
+
 tl::unexpected<Error> invalid(const char* what) { return fail(Errc::kInvalidArgument, what); }
 
 }  // namespace
@@ -66,17 +75,19 @@ Result<RemoteKey> KeyTable::allocate_window(PdId pd, WindowType type) {
 
 Result<void> KeyTable::deallocate_window(RemoteKey rkey) {
   Entry* entry = nullptr;
+  std::uint32_t control = 0;
   {
     const std::lock_guard guard(lock_);
     const auto window = window_locked(rkey);
     if (!window) return tl::unexpected(window.error());
     entry = *window;
     entry->busy = true;
+    control = entry->control.load(std::memory_order_relaxed);
     // ordered by drain()
     set_control(slot_of(rkey), *entry, rkey.value & kTagMask, std::memory_order_relaxed);
     windows_.fetch_sub(1, std::memory_order_relaxed);
   }
-  retire(slot_of(rkey), *entry);
+  retire(slot_of(rkey), *entry, control);
   return {};
 }
 
@@ -133,7 +144,7 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
   set_control(slot, window, tag | kTaken | kWindow, std::memory_order_relaxed);  // drain() orders
   // The old key dies first: nobody is inside the old range when the new one is written. A window
   // that protected nothing was drained when it stopped to, and binds without the kernel.
-  if ((binding.old_control & kRemoteLive) != 0) drain(slot, window);
+  if ((binding.old_control & kRemoteLive) != 0) drain(slot, window, binding.old_control);
   const std::lock_guard guard(lock_);
   unbind_locked(window);
   window.busy = false;
@@ -146,7 +157,10 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
     window.access = spec.access;
     window.qpn = type2 ? spec.qpn : kAnyQueuePair;
     window.claim.store(kUnclaimed, std::memory_order_relaxed);
-    set_control(slot, window, tag | kTaken | kWindow | kRemoteLive, std::memory_order_release);
+    // A window of type 2 opens memory for some operations of one queue pair, and is closed again.
+    const std::uint32_t fenced = type2 ? kFenced : 0;
+    set_control(slot, window, tag | kTaken | kWindow | kRemoteLive | fenced,
+                std::memory_order_release);
   }
   return remote_key(binding.window_slot, tag);
 }
@@ -156,7 +170,7 @@ Result<RemoteKey> KeyTable::bind(const BindSpec& spec) {
   if (!binding) return tl::unexpected(binding.error());
   if (binding->region != nullptr) {
     const Intent intent = has_any(spec.access, kRemoteChange) ? Intent::kWrite : Intent::kRead;
-    const Fault fault = binding->region->vmm->check(binding->target, spec.length, intent);
+    const Fault fault = check_again(*binding->region->vmm, binding->target, spec.length, intent);
     if (fault != Fault::kNone) {
       abandon_bind(*binding);
       return fail(Errc::kInvalidArgument, fmt::format("address: {} bytes at {:#x}: {}", spec.length,

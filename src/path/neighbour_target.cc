@@ -13,16 +13,30 @@ struct KeyCopy {
   std::uint64_t base, length, target, arena_offset;
   std::uint32_t arena;
   Access access;
+  bool fenced;
 };
+
+/// The control word of an entry whose key lives; 0: it does not.
+std::uint32_t live_control(const host::PublicKey& entry, RemoteKey key) {
+  const std::uint32_t control = entry.control.load(std::memory_order_acquire);
+  constexpr std::uint32_t kWanted = KeyTable::kRemoteLive | KeyTable::kTagMask;
+  const bool lives =
+      (control & kWanted) == (KeyTable::kRemoteLive | (key.value & KeyTable::kTagMask));
+  return lives ? control : 0;
+}
 
 bool copy_live(const host::PublicKey& entry, RemoteKey key, const TargetPeer& peer, Access need,
                KeyCopy* out) {
   out->version = entry.version.load(std::memory_order_acquire);
-  const std::uint32_t control = entry.control.load(std::memory_order_acquire);
-  constexpr std::uint32_t kWanted = KeyTable::kRemoteLive | KeyTable::kTagMask;
-  if ((control & kWanted) != (KeyTable::kRemoteLive | (key.value & KeyTable::kTagMask))) {
-    return false;
+  std::uint32_t control = live_control(entry, key);
+  if ((control & KeyTable::kFenced) != 0) {
+    // Whoever revokes it counts on our fence between the flight word and this look; what was seen
+    // before the fence was only that one is needed.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    control = live_control(entry, key);
   }
+  if (control == 0) return false;
+  out->fenced = (control & KeyTable::kFenced) != 0;
   out->base = entry.base;
   out->length = entry.length;
   out->target = entry.target;
@@ -75,7 +89,8 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
   const host::PublicKey* entry = link.tables.key(key, &number);
   KeyCopy copied;
   if (entry == nullptr || !has(static_cast<Access>(peer.access), need) ||
-      !copy_live(*entry, key, peer, need, &copied) || has(copied.access, Access::kOneShot)) {
+      !copy_live(*entry, key, peer, need, &copied) || has(copied.access, Access::kOneShot) ||
+      copied.fenced) {
     return grant;
   }
   std::byte* mapped = mapped_at(link, copied);

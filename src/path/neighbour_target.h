@@ -67,7 +67,7 @@ struct TargetPeer {
 TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::FlightSlot& slot,
                          const TargetRequest& request);
 /// What may be remembered about a key: not of one-shot memory, nor of such as only the peer itself
-/// can reach.
+/// can reach, nor of a key that has to be checked behind a fence.
 TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey key, Access need);
 
 }  // namespace weft::path

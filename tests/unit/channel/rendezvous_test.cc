@@ -1,6 +1,8 @@
 // Messages that are read where they are, and back-pressure.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "unit/channel/simulated_pair.h"
 
 namespace weft::channel::test {
@@ -34,6 +36,164 @@ TEST(Rendezvous, a_lost_connection_leaves_no_key_open) {
   EXPECT_EQ(pair.here.wires.open_loans, 0);
   EXPECT_TRUE(pair.here.endpoint.send().loan_done(loan));
 }
+
+TEST(Rendezvous, opens_the_bytes_to_the_peer_only_from_the_offer_until_it_has_read_them) {
+  Settings settings;
+  settings.loan_end = LoanEnd::kPeerCloses;
+  SimulatedPair pair{settings};
+  const std::string huge(300000, 'h');
+  const auto before = pair.keys.live.size();
+  const auto is_open = [&] { return pair.keys.live.size() > before; };
+  const std::uint32_t loan =
+      pair.here.endpoint.lend(std::as_bytes(std::span(huge.data(), huge.size())));
+  ASSERT_NE(loan, 0u);
+  EXPECT_FALSE(is_open()) << "a window opens by work of the queue pair";
+  while (pair.here.wires.execute()) {
+  }
+  EXPECT_TRUE(is_open());
+  pair.there.endpoint.progress(pair.now);  // reads
+  while (pair.there.wires.execute()) {
+  }
+  EXPECT_FALSE(pair.here.endpoint.send().loan_done(loan));
+  SimulatedPair::complete(pair.there);  // and returns the key
+  while (pair.there.wires.execute()) {
+  }
+  pair.here.wires.starved = true;  // nothing here is needed for that
+  SimulatedPair::complete(pair.here);
+  EXPECT_TRUE(pair.here.endpoint.send().loan_done(loan));
+  EXPECT_EQ(pair.here.wires.open_loans, 0);
+  EXPECT_EQ(pair.receive(), huge);
+  EXPECT_EQ(pair.violation(), "");
+}
+
+TEST(Rendezvous, works_where_the_device_has_no_windows) {
+  SimulatedPair pair{Settings{}};
+  pair.here.wires.windows = false;
+  const std::string huge(300000, 'h');
+  EXPECT_EQ(pair.send(huge), 0u);
+  pair.settle();
+  EXPECT_EQ(pair.send(huge), huge.size());
+  EXPECT_EQ(pair.here.wires.open_loans, 0);
+  EXPECT_EQ(pair.receive(), huge);
+}
+
+TEST(Rendezvous, window_that_the_sender_closes_is_closed_when_the_peer_has_said_so) {
+  SimulatedPair pair{Settings{}};
+  const std::string huge(300000, 'h');
+  const auto before = pair.keys.live.size();
+  const std::uint32_t loan =
+      pair.here.endpoint.lend(std::as_bytes(std::span(huge.data(), huge.size())));
+  while (pair.here.wires.execute()) {
+  }
+  EXPECT_EQ(pair.keys.live.size(), before + 1);
+  for (int i = 0; i < 3; ++i) {
+    pair.there.endpoint.progress(pair.now);  // reads, and says so
+    while (pair.there.wires.execute()) {
+    }
+    SimulatedPair::complete(pair.there);
+  }
+  pair.here.endpoint.progress(pair.now);
+  EXPECT_FALSE(pair.here.endpoint.send().loan_done(loan)) << "the key still works";
+  while (pair.here.wires.execute()) {
+  }
+  SimulatedPair::complete(pair.here);
+  pair.here.endpoint.progress(pair.now);
+  EXPECT_TRUE(pair.here.endpoint.send().loan_done(loan));
+  EXPECT_EQ(pair.here.wires.open_loans, 0);
+  EXPECT_EQ(pair.receive(), huge);
+  EXPECT_EQ(pair.keys.live.size(), before);
+}
+
+enum class Keyed : std::uint8_t { kSenderCloses, kPeerCloses, kRegions };
+
+class Recall : public testing::TestWithParam<Keyed> {
+ protected:
+  Recall() { pair.here.wires.windows = GetParam() != Keyed::kRegions; }
+  static Settings settings() {
+    Settings chosen;
+    if (GetParam() == Keyed::kPeerCloses) chosen.loan_end = LoanEnd::kPeerCloses;
+    return chosen;
+  }
+  std::uint32_t lend(const std::string& text) {
+    return pair.here.endpoint.lend(std::as_bytes(std::span(text.data(), text.size())));
+  }
+  bool done(std::uint32_t loan) const { return pair.here.endpoint.send().loan_done(loan); }
+
+  SimulatedPair pair{settings()};
+  const std::string huge = std::string(300000, 'h'), other = std::string(70000, 'o');
+};
+
+TEST_P(Recall, is_heeded_by_a_peer_that_has_not_begun_to_read) {
+  pair.there.wires.starved = true;
+  const std::uint32_t loan = lend(huge), second = lend(other);
+  pair.settle();
+  ASSERT_FALSE(done(loan) || done(second));
+  pair.here.endpoint.recall(loan);
+  pair.settle();
+  EXPECT_TRUE(done(loan));
+  EXPECT_TRUE(pair.here.endpoint.was_left(loan));
+  EXPECT_EQ(pair.here.wires.open_loans, 1);
+  pair.there.wires.starved = false;
+  pair.settle();
+  EXPECT_TRUE(done(second));
+  EXPECT_FALSE(pair.here.endpoint.was_left(second));
+  EXPECT_EQ(pair.receive(), other) << "without the one that was recalled";
+  EXPECT_EQ(pair.here.wires.open_loans, 0);
+  EXPECT_EQ(pair.violation(), "");
+}
+
+TEST_P(Recall, comes_too_late_for_what_was_read) {
+  const std::uint32_t loan = lend(huge);
+  while (pair.here.wires.execute()) {
+  }
+  pair.there.endpoint.progress(pair.now);  // begins to read
+  pair.here.endpoint.recall(loan);
+  pair.settle();
+  EXPECT_TRUE(done(loan));
+  EXPECT_FALSE(pair.here.endpoint.was_left(loan));
+  EXPECT_EQ(pair.receive(), huge);
+}
+
+TEST_P(Recall, is_seen_by_a_peer_that_wakes_after_the_key_was_closed) {
+  const std::uint32_t loan = lend(huge);
+  pair.here.endpoint.recall(loan);
+  while (pair.here.wires.execute()) {
+  }
+  EXPECT_FALSE(done(loan)) << "the peer has not answered";
+  pair.here.endpoint.revoke(loan);
+  EXPECT_TRUE(done(loan));
+  EXPECT_TRUE(pair.here.endpoint.was_left(loan));
+  EXPECT_EQ(pair.here.wires.open_loans, 0);
+  pair.settle();  // the peer wakes, and reads nothing
+  EXPECT_EQ(pair.send("next"), 4u);
+  pair.settle();
+  EXPECT_EQ(pair.receive(), "next");
+  EXPECT_EQ(pair.violation(), "");
+  EXPECT_FALSE(pair.here.endpoint.busy());
+}
+
+TEST_P(Recall, of_a_piece_leaves_the_rest_of_its_message_to_be_sent) {
+  pair.there.wires.starved = true;
+  EXPECT_EQ(pair.send(huge), 0u);
+  pair.settle();
+  const std::uint32_t loan = pair.here.endpoint.send().lent_by_take();
+  ASSERT_NE(loan, 0u);
+  pair.here.endpoint.recall(loan);
+  pair.settle();
+  EXPECT_TRUE(done(loan));
+  EXPECT_EQ(pair.here.endpoint.send().rest_bytes(), 0u);
+  EXPECT_EQ(pair.send("instead"), 7u);
+  pair.settle();
+  EXPECT_EQ(pair.receive(), "instead");
+}
+
+std::string name_of_keys(const testing::TestParamInfo<Keyed>& param) {
+  constexpr std::array kNames{"sender_closes", "peer_closes", "regions"};
+  return kNames[static_cast<std::size_t>(param.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Keys, Recall,
+                         testing::Values(Keyed::kSenderCloses, Keyed::kPeerCloses, Keyed::kRegions),
+                         name_of_keys);
 
 TEST(Rendezvous, keeps_its_place_among_small_messages) {
   SimulatedPair pair{Settings{}};

@@ -72,9 +72,11 @@ class SimulatedSide final : public Wires {
   std::optional<Region> lend(std::span<const std::byte> bytes) override {
     if (no_loans) return std::nullopt;
     auto* memory = const_cast<std::byte*>(bytes.data());
-    const std::uint32_t key = keys_.open(memory, bytes.size());
     ++open_loans;
-    return Region{memory, bytes.size(), LocalKey(key), RemoteKey(key), this};
+    const std::uint32_t key = windows ? ++keys_.last : keys_.open(memory, bytes.size());
+    Region region{memory, bytes.size(), LocalKey(key), RemoteKey(key), this};
+    region.window = windows;
+    return region;
   }
   std::optional<Region> borrow(std::uint64_t bytes) override {
     if (starved) return std::nullopt;
@@ -105,6 +107,10 @@ class SimulatedSide final : public Wires {
   bool execute() {
     if (dead || work_.empty()) return false;
     auto& [work, body_done] = work_.front();
+    if (work.op >= Work::Op::kBind) {
+      if (change_window(work)) work_.pop_front();
+      return true;
+    }
     if (work.length > 0 && !move_bytes(work, body_done)) return true;
     if (!body_done && work.op == Work::Op::kWrite && work.length > 8) {
       body_done = true;
@@ -124,9 +130,12 @@ class SimulatedSide final : public Wires {
   }
 
   std::deque<std::uint32_t> completions;
+  std::deque<RemoteKey> returned;  ///< windows that the peer has closed
+  SimulatedSide* peer = nullptr;
   std::string violation;
   std::vector<std::string> journal;
   bool log = false, dead = false, starved = false, no_loans = false;
+  bool windows = true;  ///< what is lent is opened by a window
   int refuse_next = 0, corrupt_next = 0;
   std::uint32_t refuse_from_phase = 1;
   int provisions = 0, open_loans = 0, bells = 0, posts = 0;
@@ -134,6 +143,20 @@ class SimulatedSide final : public Wires {
   int corrupt_byte = 20;
 
  private:
+  bool change_window(const Work& work) {
+    if (work.op == Work::Op::kBind) {
+      keys_.live[work.remote_key.value] = {const_cast<std::byte*>(work.local), work.length};
+    } else if (keys_.live.erase(work.remote_key.value) == 1) {
+      if (work.op == Work::Op::kReturn) peer->returned.push_back(work.remote_key);
+    } else {
+      violation = "a window was closed that is not open";
+      die();
+      return false;
+    }
+    if (work.signaled) completions.push_back(work.number);
+    return true;
+  }
+
   // Writes land in two steps, so that a look in between sees all but the last word.
   bool move_bytes(const Work& work, bool body_done) {
     std::byte* remote = keys_.find(work.remote_key.value, work.remote, work.length);
@@ -187,6 +210,8 @@ class SimulatedPair {
         settings_b_(std::move(b)),
         here(keys, settings_a_, depth),
         there(keys, settings_b_, depth) {
+    here.wires.peer = &there.wires;
+    there.wires.peer = &here.wires;
     here.endpoint.start();
     there.endpoint.start();
     here.endpoint.connect(hello(there));
@@ -206,6 +231,10 @@ class SimulatedPair {
     while (!end.wires.completions.empty()) {
       end.endpoint.on_done(end.wires.completions.front());
       end.wires.completions.pop_front();
+    }
+    while (!end.wires.returned.empty()) {
+      end.endpoint.on_returned(end.wires.returned.front());
+      end.wires.returned.pop_front();
     }
   }
   /// Everything that can happen without the applications happens.

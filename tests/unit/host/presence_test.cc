@@ -268,18 +268,22 @@ TEST(Presence, arenas_reach_links_that_are_there_and_links_that_come_later) {
 
 // ---- revocation -----------------------------------------------------------------------------
 
-TEST(Drain, waits_for_a_neighbour_that_is_in_flight) {
+class DrainOf : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Keys, DrainOf, testing::Bool());
+
+TEST_P(DrainOf, a_key_waits_for_a_neighbour_that_is_in_flight) {
   // B4.9
+  const bool fenced = GetParam();
   const Gid address = fresh_address();
   Node target(address), initiator(fresh_address(), 2);
   auto link = *initiator.presence->reach(address, target.claim());
   ASSERT_TRUE(become_usable(target, *link));
   FlightSlot* slot = living_page().flight();
   slot->put(FlightUse::kKey, flight_word(target.presence->tag(), false, 12));
-  target.presence->drain(13);  // another key: at once
+  target.presence->drain(13, fenced);  // another key: at once
   std::atomic<bool> drained{false};
   std::thread revoker([&] {
-    target.presence->drain(12);
+    target.presence->drain(12, fenced);
     drained.store(true);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -314,7 +318,7 @@ TEST(Drain, counts_a_neighbour_that_was_killed_as_gone_and_a_stopped_one_as_ther
   kill(holder.pid(), SIGSTOP);
   std::atomic<bool> drained{false};
   std::thread revoker([&] {
-    target.presence->drain(21);
+    target.presence->drain(21, false);
     drained.store(true);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
@@ -328,7 +332,8 @@ TEST(Drain, counts_a_neighbour_that_was_killed_as_gone_and_a_stopped_one_as_ther
 TEST(Drain, costs_nothing_without_neighbours) {
   Node node(fresh_address());
   living_page().flight()->put(FlightUse::kKey, flight_word(node.presence->tag(), false, 1));
-  node.presence->drain(1);  // nobody is linked: that word is of a process that cannot reach us
+  node.presence->drain(1,
+                       false);  // nobody is linked: that word is of a process that cannot reach us
   living_page().flight()->clear();
 }
 

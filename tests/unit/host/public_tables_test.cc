@@ -32,8 +32,9 @@ class PublicTablesTest : public testing::Test, public memory::KeyPublisher {
   void show(std::uint32_t slot, const KeyTable::Entry& entry) override {
     last_arena = tables->show_key(slot, entry);
   }
-  void drain(std::uint32_t slot) override {
+  void drain(std::uint32_t slot, bool fenced) override {
     drained.push_back(slot);
+    drained_fenced.push_back(fenced);
     tables->forget_arena(slot);
   }
 
@@ -62,6 +63,7 @@ class PublicTablesTest : public testing::Test, public memory::KeyPublisher {
   std::vector<std::byte> memory = std::vector<std::byte>(4096);
   std::uint32_t last_arena = 0;
   std::vector<std::uint32_t> drained;
+  std::vector<bool> drained_fenced;
 };
 
 // ---- keys -----------------------------------------------------------------------------------
@@ -156,6 +158,47 @@ TEST_F(PublicTablesTest, window_shows_the_queue_pair_that_it_is_bound_for) {
   EXPECT_EQ(entry->target, reinterpret_cast<std::uint64_t>(memory.data() + 8));
   ASSERT_TRUE(keys.invalidate(*bound, kPd, Qpn(0x55)));
   EXPECT_FALSE(is_live(look_up(*bound), *bound));
+}
+
+// Whoever checks such a key fences, because the mark says so; whoever revokes it needs no barrier.
+TEST_F(PublicTablesTest, windows_of_type_2_and_local_memory_are_marked_and_revoked_as_fenced) {
+  const auto is_marked = [&](RemoteKey rkey) {
+    return (look_up(rkey)->control.load() & KeyTable::kFenced) != 0;
+  };
+  const auto local = expose(memory, Access::kLocalWrite | Access::kWindowBind);
+  const auto open = expose(memory, Access::kRemoteRead);
+  EXPECT_TRUE(is_marked(local.rkey));
+  EXPECT_FALSE(is_marked(open.rkey)) << "used often, revoked seldom";
+  for (const auto type : {memory::WindowType::kType1, memory::WindowType::kType2}) {
+    const bool type2 = type == memory::WindowType::kType2;
+    const auto window = keys.allocate_window(kPd, type).value();
+    const auto bound =
+        keys.bind({window, 7, local.lkey, local.iova, 16, Access::kRemoteRead, kPd, Qpn(9)})
+            .value();
+    EXPECT_EQ(is_marked(bound), type2);
+    drained_fenced.clear();
+    ASSERT_TRUE(type2 ? keys.invalidate(bound, kPd, Qpn(9)) : keys.deallocate_window(bound));
+    EXPECT_EQ(drained_fenced, std::vector{type2});
+    EXPECT_FALSE(is_marked(bound));
+  }
+  drained_fenced.clear();
+  ASSERT_TRUE(keys.deregister_region(local.lkey));
+  ASSERT_TRUE(keys.deregister_region(open.lkey));
+  EXPECT_EQ(drained_fenced, (std::vector{true, false}));
+}
+
+TEST_F(PublicTablesTest, region_that_is_changed_is_revoked_as_what_it_was) {
+  const auto local = expose(memory, Access::kLocalWrite);
+  const memory::RegionSpec shared{&vmm,
+                                  kPd,
+                                  reinterpret_cast<std::uint64_t>(memory.data()),
+                                  memory.size(),
+                                  Access::kRemoteRead,
+                                  std::nullopt};
+  ASSERT_TRUE(keys.reregister_region(local.lkey, shared));
+  EXPECT_EQ(look_up(local.rkey)->control.load() & KeyTable::kFenced, 0u);
+  ASSERT_TRUE(keys.deregister_region(local.lkey));
+  EXPECT_EQ(drained_fenced, (std::vector{true, false}));
 }
 
 TEST_F(PublicTablesTest, key_tells_where_in_an_arena_its_memory_lies) {
