@@ -194,7 +194,8 @@ Result<std::optional<Message>> Channel::try_receive() {
   std::unique_lock guard(channel.context().lock());
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
-  auto incoming = endpoint.deliver();
+  auto incoming = endpoint.deliver_soon();
+  if (!incoming) incoming = endpoint.deliver();
   if (!incoming && endpoint.receive().reading() && channel.context().poll_completions()) {
     incoming = endpoint.deliver();
   }

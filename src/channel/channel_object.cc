@@ -243,25 +243,13 @@ bool ChannelObject::post(const Work& work) {
   return ibv_post_send(qp_, &wr, &bad) == 0;
 }
 
-void ChannelObject::take_back(std::span<const std::byte> message, std::uint32_t frame,
-                              void* region) {
-  Incoming back{message.data(), message.size(), frame, {}};
-  if (region != nullptr) {
-    back.region = {const_cast<std::byte*>(message.data()), message.size(), {}, {}, region};
-  }
+void ChannelObject::take_back_region(std::span<const std::byte> message, void* region) {
+  Incoming back{message.data(), message.size(), 0, {}};
+  back.region = {const_cast<std::byte*>(message.data()), message.size(), {}, {}, region};
   endpoint_->release_one(back);
 }
 
-// Who was not rung for is looked after until it is certain that it looked by itself.
-void ChannelObject::took_back() {
-  endpoint_->released();
-  if (endpoint_->unrung() && life() == Life::kOpen) context_->activate(*this);
-}
-
-void ChannelObject::sent() {
-  blocked = false;
-  if (endpoint_->busy() || endpoint_->unrung()) context_->activate(*this);
-}
+void ChannelObject::look_after() { context_->activate(*this); }
 
 Statistics ChannelObject::statistics() const {
   Statistics out;

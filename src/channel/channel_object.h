@@ -71,6 +71,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool ready = false;   ///< was named since it last had nothing
   bool listed = false;  ///< is in the context's list of those to be named
   bool active = false, grown = false, blocked = false, counted_connecting = false;
+  bool spoke = false;  ///< since the last round
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;
   std::uint32_t looks = 0, takes = 0;
@@ -79,12 +80,26 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   std::shared_ptr<ChannelObject> self;  ///< when only views are left of it
 
   /// A message that was received comes back; after some of them, or one, took_back().
-  void take_back(std::span<const std::byte> message, std::uint32_t frame, void* region);
-  void took_back();
+  void take_back(std::span<const std::byte> message, std::uint32_t frame, void* region) {
+    if (region != nullptr) return take_back_region(message, region);
+    endpoint_->release_view(frame);
+  }
+  // Who was not rung for is looked after until it is certain that it looked by itself.
+  void took_back() {
+    endpoint_->released();
+    if (endpoint_->unrung() && !looked_after() && life_ == Life::kOpen) look_after();
+  }
   /// Something was sent.
-  void sent();
+  void sent() {
+    blocked = false;
+    spoke = true;
+    if (!looked_after() && (endpoint_->unrung() || endpoint_->busy())) look_after();
+  }
 
  private:
+  bool looked_after() const { return active && endpoint_->mode() == Mode::kWatching; }
+  void look_after();
+  void take_back_region(std::span<const std::byte> message, void* region);
   bool post_window_work(const Work& work);
   bool charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);

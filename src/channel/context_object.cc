@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -192,6 +193,7 @@ bool ContextObject::visit(ChannelObject& channel) {
     grown_.push_back(&channel);
   }
   const std::uint64_t frames = endpoint.receive().figures().frames;  // the application looks too
+  if (std::exchange(channel.spoke, false)) channel.last_event_ns = now_;
   if (frames == channel.frames_seen) return false;
   channel.frames_seen = frames;
   channel.last_event_ns = now_;

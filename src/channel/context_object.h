@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/lock.h"
+#include "base/biased_lock.h"
 #include "channel/budget.h"
 #include "channel/channel_object.h"
 #include "channel/device.h"
@@ -47,7 +47,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   ~ContextObject();
 
   Result<void> open();
-  base::Lock& lock() { return lock_; }
+  base::BiasedLock& lock() { return lock_; }
   Device* device() { return device_.get(); }
   Budget& budget() { return budget_; }
   Nanoseconds now() const { return now_; }
@@ -117,7 +117,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   /// About 50 us of looking.
   static constexpr std::uint32_t kLooksBeforeYield = 2048;
 
-  base::Lock lock_;
+  base::BiasedLock lock_;
   std::uint32_t vain_looks_ = 0;
   Budget budget_;
   std::shared_ptr<const Settings> settings_;

@@ -54,23 +54,6 @@ bool Endpoint::scan() {
   return true;
 }
 
-// Half of what the sender can use is worth a write of its own, and so is anything when it has used
-// all of it: it may wait, while a view here holds the rest. Less travels with the next frame.
-void Endpoint::note_progress() {
-  noted_consumed_ = receive_.consumed();
-  send_.set_reverse_consumed(noted_consumed_);
-  const std::uint32_t with_frame = send_.reported();
-  if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
-  const std::uint32_t owed = receive_.consumed() - told_consumed_;
-  const std::uint32_t window = receive_.window();
-  const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
-  if (used_up || owed >= (window + 1) / 2 || receive_.has_news()) {
-    tell_wanted_ = true;
-  }
-  if (receive_.peer_closed() && owed > 0) tell_wanted_ = true;
-  tell();
-}
-
 void Endpoint::tell() {
   if (send_.wants_status()) tell_wanted_ = true;
   if (!tell_wanted_ || !outlet_.has_room() || failed()) return;

@@ -76,6 +76,21 @@ class Endpoint {
   }
   bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
+  /// For who looks again and again: a message that is here, or comes within some dozen looks at
+  /// memory, if nothing out of the ordinary comes with it.
+  std::optional<Incoming> deliver_soon() {
+    if (auto message = receive_.deliver_next()) return message;
+    for (int look = 0; !receive_.has_landed(); ++look) {
+      if (look == kLooks) return std::nullopt;
+    }
+    std::uint32_t consumed = 0;
+    auto message = receive_.deliver_landed(consumed);
+    if (message) {
+      send_.note_consumed(consumed);
+      if (receive_.consumed() != told_consumed_) note_progress();
+    }
+    return message;
+  }
   std::optional<Incoming> deliver() {
     if (auto message = receive_.deliver_next()) return message;
     if (auto message = receive_.deliver()) return message;
@@ -88,8 +103,9 @@ class Endpoint {
     release_one(message);
     released();
   }
-  /// The same for many: each by release_one(), then released() once.
+  /// The same for many: each by release_one() or release_view(), then released() once.
   void release_one(Incoming& message) { receive_.release(message); }
+  void release_view(std::uint32_t frame) { receive_.release_view(frame); }
   void released() {
     if (receive_.consumed() != noted_consumed_) note_progress();
   }
@@ -119,8 +135,24 @@ class Endpoint {
   }
 
  private:
+  static constexpr int kLooks = 16;
+
   bool scan();
-  void note_progress();
+  // Half of what the sender can use is worth a write of its own, and so is anything when it has
+  // used all of it: it may wait, while a view here holds the rest. Less travels with the next
+  // frame.
+  void note_progress() {
+    noted_consumed_ = receive_.consumed();
+    send_.set_reverse_consumed(noted_consumed_);
+    const std::uint32_t with_frame = send_.reported();
+    if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
+    const std::uint32_t owed = noted_consumed_ - told_consumed_;
+    const std::uint32_t window = receive_.window();
+    const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
+    tell_wanted_ = tell_wanted_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
+                   (receive_.peer_closed() && owed > 0);
+    if (tell_wanted_ || send_.wants_status()) tell();
+  }
   void tell();
   void ring_if_missed();
 

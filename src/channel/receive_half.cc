@@ -21,7 +21,14 @@ bool ReceiveHalf::start() {
   if (!ring) return false;
   current_ = *ring;
   resize_frames(size.slots);
+  aim();
   return true;
+}
+
+// Where the tail of the next frame will be.
+void ReceiveHalf::aim() {
+  tail_ = current_.slot((scan_ - base_) % current_.slots + 1) - kTailBytes;
+  last_tail_ = current_.slot(current_.slots) - kTailBytes;
 }
 
 void ReceiveHalf::drop(Ring& ring) {
@@ -66,8 +73,8 @@ void ReceiveHalf::resize_frames(std::uint32_t slots) {
 bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
   bool found = false;
   while (error_.empty() && !peer_closed_) {
-    const std::byte* end = current_.slot((scan_ - base_) % current_.slots) + current_.slot_bytes;
-    const std::uint64_t tail = watch64(end - kTailBytes);
+    const std::byte* end = tail_ + kTailBytes;
+    const std::uint64_t tail = watch64(tail_);
     if (static_cast<std::uint32_t>(tail >> 32) != tag_of(scan_)) break;
     const auto length = static_cast<std::uint32_t>(tail);
     if (length < kHeadBytes + kTailBytes || length > current_.slot_bytes || length % 8 != 0) {
@@ -94,6 +101,7 @@ bool ReceiveHalf::take_frame(const std::byte* begin, std::uint32_t length) {
   frame_at(sequence) = {begin, length, 1};
   ++figures_.frames;
   ++scan_;
+  aim();
   for (std::uint32_t at = kHeadBytes; at < length - kTailBytes;) {
     const std::uint32_t left = length - kTailBytes - at;
     const auto head = load<RecordHead>(begin + at);  // left is at least 8: all is rounded to 8
@@ -202,6 +210,7 @@ void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
   current_ = rare_->pending;
   rare_->pending = {};
   base_ = next_frame;
+  aim();
   // Nobody writes there any more: its key and then its memory go when the last view does.
   advance_consumed();
 }

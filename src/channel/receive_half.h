@@ -56,6 +56,36 @@ class ReceiveHalf {
   }
   void stop();
 
+  /// The next frame has landed.
+  bool has_landed() const {
+    return static_cast<std::uint32_t>(watch64(tail_) >> 32) == tag_of(scan_);
+  }
+  /// Takes up the next frame, which has landed, and hands out its message, for the most common
+  /// case: one whole message, and nothing before it. Nothing: scan() has to look closer.
+  std::optional<Incoming> deliver_landed(std::uint32_t& peer_consumed) {
+    if (deliver_ != scan_ || peer_closed_ || !error_.empty()) return std::nullopt;
+    const auto length = static_cast<std::uint32_t>(watch64(tail_));
+    const std::byte* begin = tail_ + kTailBytes - length;
+    if (length < kHeadBytes + kRecordBytes + kTailBytes || length > current_.slot_bytes ||
+        length % 8 != 0 || load<std::uint32_t>(begin) != tag_of(scan_)) {
+      return std::nullopt;
+    }
+    const auto head = load<RecordHead>(begin + kHeadBytes);
+    if (head.kind != Kind::kWhole || head.length > length ||
+        kHeadBytes + kRecordBytes + round_up_8(head.length) + kTailBytes != length) {
+      return std::nullopt;
+    }
+    peer_consumed = load<std::uint32_t>(begin + 4);
+    frame_at(scan_) = {begin, length, 1};
+    ++figures_.frames;
+    ++figures_.messages;
+    figures_.bytes += head.length;
+    const Incoming message{begin + kHeadBytes + kRecordBytes, head.length, scan_, {}};
+    deliver_ = ++scan_;
+    tail_ += current_.slot_bytes;
+    if (tail_ > last_tail_) aim();
+    return message;
+  }
   /// Takes up the frames that have landed; true if there were any. `peer_consumed` is what the last
   /// of them said about the other direction.
   bool scan(std::uint32_t& peer_consumed);
@@ -84,7 +114,13 @@ class ReceiveHalf {
   }
   void release(Incoming& message) {
     if (message.region.exists()) return release_region(message);
-    if (--frame_at(message.frame).live == 0) advance_consumed();
+    release_view(message.frame);
+  }
+  /// The same for a message without memory of its own.
+  void release_view(std::uint32_t frame) {
+    if (--frame_at(frame).live > 0) return;
+    if (frame != consumed_ || frame + 1 != deliver_ || rare_ != nullptr) return advance_consumed();
+    ++consumed_;
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
@@ -136,6 +172,7 @@ class ReceiveHalf {
   };
 
   bool fail(std::string_view why);
+  void aim();
   Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & (frames_.size() - 1)]; }
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
@@ -192,9 +229,11 @@ class ReceiveHalf {
   Ring current_;
   std::unique_ptr<Rare> rare_;
   std::vector<Frame> frames_;
-  std::uint32_t base_ = 0;     // first frame of the current ring
-  std::uint32_t scan_ = 0;     // the frame that is looked for
-  std::uint32_t deliver_ = 0;  // the frame that is handed out
+  const std::byte* tail_ = nullptr;       // of the frame that is looked for
+  const std::byte* last_tail_ = nullptr;  // of the ring's last slot
+  std::uint32_t base_ = 0;                // first frame of the current ring
+  std::uint32_t scan_ = 0;                // the frame that is looked for
+  std::uint32_t deliver_ = 0;             // the frame that is handed out
   std::uint32_t offset_ = kHeadBytes;
   std::uint32_t consumed_ = 0;
 

@@ -77,6 +77,7 @@ bool SendHalf::fail(std::string_view why) {
 }
 
 void SendHalf::measure_rings() {
+  local_index_ = remote_index_ = 0;
   limit_ = std::min(local_.slots, remote_.slots) - 1;
   frame_most_ = std::min(local_.slot_bytes, remote_.slot_bytes);
 }
@@ -122,7 +123,7 @@ bool SendHalf::open_frame() {
   if (frame_open_) return true;
   if (in_flight() > limit()) return false;
   frame_open_ = true;
-  frame_ = local_.slot((next_ - base_) % local_.slots);
+  frame_ = local_.slot(local_index_);
   used_ = kHeadBytes;
   return true;
 }
@@ -142,8 +143,9 @@ bool SendHalf::post_frame(bool signaled) {
   store(frame + 4, reverse_consumed_);
   store(frame + used_, length);
   store(frame + used_ + 4, tag);
-  const std::uint64_t end =
-      remote_.address + std::uint64_t{(next_ - base_) % remote_.slots + 1} * remote_.slot_bytes;
+  if (++local_index_ == local_.slots) local_index_ = 0;
+  const std::uint64_t end = remote_.address + std::uint64_t{remote_index_ + 1} * remote_.slot_bytes;
+  if (++remote_index_ == remote_.slots) remote_index_ = 0;
   frame_work_ = outlet_.post_and_wake({.local = frame,
                                        .local_key = local_.local_key,
                                        .length = length,

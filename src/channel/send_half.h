@@ -216,8 +216,9 @@ class SendHalf {
   Ring local_;
   RemoteRing remote_;
   std::unique_ptr<Rare> rare_;
-  std::uint32_t next_ = 0;  // sequence of the frame that is posted next
-  std::uint32_t base_ = 0;  // of the first frame in the current ring
+  std::uint32_t next_ = 0;                            // sequence of the frame that is posted next
+  std::uint32_t base_ = 0;                            // of the first frame in the current ring
+  std::uint32_t local_index_ = 0, remote_index_ = 0;  // of the slot for the next frame
   std::uint32_t consumed_ = 0;
   std::uint32_t reverse_consumed_ = 0, reported_ = 0;
   std::uint32_t limit_ = 0, frame_most_ = 0;  // of the two rings together

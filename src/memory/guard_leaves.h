@@ -41,6 +41,9 @@ weft::memory::Fault weft_leaf_copy_1(std::byte* to, const std::byte* from);
 weft::memory::Fault weft_leaf_copy_2(std::byte* to, const std::byte* from);
 weft::memory::Fault weft_leaf_copy_4(std::byte* to, const std::byte* from);
 weft::memory::Fault weft_leaf_copy_8(std::byte* to, const std::byte* from);
+// Whole words, 16 to 72 bytes: all is read before the first is written, and the last word is
+// written last (release); `to` is aligned.
+weft::memory::Fault weft_leaf_copy_words(std::byte* to, const std::byte* from, std::size_t n);
 // A read, and a write that changes nothing.
 weft::memory::Fault weft_leaf_read(std::byte* at);
 weft::memory::Fault weft_leaf_touch(std::byte* at);

@@ -56,6 +56,17 @@ Fault weft_leaf_copy_4(std::byte* to, const std::byte* from) {
 Fault weft_leaf_copy_8(std::byte* to, const std::byte* from) {
   return weft::memory::copy_one<std::uint64_t>(to, from);
 }
+Fault weft_leaf_copy_words(std::byte* to, const std::byte* from, std::size_t n) {
+  return guarded_fault([=] {
+    std::byte all[72];
+    std::memcpy(all, from, n);
+    std::memcpy(to, all, n - 8);
+    std::uint64_t last = 0;
+    std::memcpy(&last, all + (n - 8), sizeof last);
+    weft::memory::guard::before_atomic(to + (n - 8));
+    __atomic_store_n(reinterpret_cast<std::uint64_t*>(to + (n - 8)), last, __ATOMIC_RELEASE);
+  });
+}
 Fault weft_leaf_read(std::byte* at) {
   return guarded_fault([=] { weft::memory::read(at); });
 }

@@ -37,6 +37,35 @@ leaf weft_leaf_copy_8
   movq %rax, (%rdi)
   xorl %eax, %eax
   ret
+leaf weft_leaf_copy_words
+  movq -8(%rsi,%rdx), %rax
+  cmpq $24, %rdx
+  jb 1f
+  movups (%rsi), %xmm0
+  movups -24(%rsi,%rdx), %xmm1
+  cmpq $40, %rdx
+  ja 2f
+  movups %xmm0, (%rdi)
+  movups %xmm1, -24(%rdi,%rdx)
+  movq %rax, -8(%rdi,%rdx)
+  xorl %eax, %eax
+  ret
+1:
+  movq (%rsi), %rcx
+  movq %rcx, (%rdi)
+  movq %rax, 8(%rdi)
+  xorl %eax, %eax
+  ret
+2:
+  movups 16(%rsi), %xmm2
+  movups -40(%rsi,%rdx), %xmm3
+  movups %xmm0, (%rdi)
+  movups %xmm2, 16(%rdi)
+  movups %xmm3, -40(%rdi,%rdx)
+  movups %xmm1, -24(%rdi,%rdx)
+  movq %rax, -8(%rdi,%rdx)
+  xorl %eax, %eax
+  ret
 leaf weft_leaf_read
   movzbl (%rdi), %eax
   xorl %eax, %eax

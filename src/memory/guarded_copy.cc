@@ -9,6 +9,7 @@ namespace weft::memory {
 namespace {
 
 constexpr std::size_t kWord = 8;
+constexpr std::size_t kLeafWordsLeast = 16, kLeafWordsMost = 72;
 
 std::uintptr_t number(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -77,6 +78,10 @@ Fault guarded_copy_any(std::byte* to, const std::byte* from, std::size_t n) {
       default:
         break;
     }
+  }
+  const bool words = ((number(to) | n) & (kWord - 1)) == 0;
+  if (words && n >= kLeafWordsLeast && n <= kLeafWordsMost) {
+    return weft_leaf_copy_words(to, from, n);
   }
   return n == 0 ? Fault::kNone : copy_under_guard(to, from, n);
 }
