@@ -17,7 +17,9 @@ constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// How long a peer that is at work has to heed a recall.
 constexpr std::chrono::milliseconds kRecallTime{10};
 /// Looks for one channel's messages between two rounds for all.
-constexpr std::uint32_t kLooksPerRound = 16;
+constexpr std::uint32_t kLooksPerRound = 64;
+/// What a send that finds no room counts as.
+constexpr std::uint32_t kLooksPerTry = 8;
 /// Messages that are received between two rounds for all.
 constexpr std::uint32_t kTakesPerRound = 256;
 
@@ -100,7 +102,7 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   channel.context().activate(channel);
   channel.context().round();
   if (channel.life() != Life::kOpen) return lost(channel);
-  const bool let_others_run = channel.context().in_vain(kLooksPerRound);
+  const bool let_others_run = channel.context().in_vain(kLooksPerTry);
   guard.unlock();
   if (let_others_run) sched_yield();
   return 0;
@@ -195,7 +197,7 @@ Result<std::optional<Message>> Channel::try_receive() {
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
   auto incoming = endpoint.deliver_soon();
-  if (!incoming) incoming = endpoint.deliver();
+  if (!incoming && endpoint.receive().has_arrivals()) incoming = endpoint.deliver();
   if (!incoming && endpoint.receive().reading() && channel.context().poll_completions()) {
     incoming = endpoint.deliver();
   }

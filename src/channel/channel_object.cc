@@ -230,7 +230,9 @@ bool ChannelObject::post(const Work& work) {
   if (qp_ == nullptr) return false;
   if (work.op >= Work::Op::kBind) return post_window_work(work);
   ibv_sge element{reinterpret_cast<std::uint64_t>(work.local), work.length, work.local_key.value};
-  ibv_send_wr wr{}, *bad = nullptr;
+  ibv_send_wr wr, *bad = nullptr;  // what is not set here is not looked at
+  wr.next = nullptr;
+  wr.imm_data = 0;
   wr.wr_id = std::uint64_t{index_} << 32 | work.number;
   wr.sg_list = &element;
   wr.num_sge = work.length > 0 ? 1 : 0;

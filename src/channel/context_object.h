@@ -115,7 +115,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   rdma_conn_param parameters(std::span<const std::byte> hello) const;
 
   /// About 50 us of looking.
-  static constexpr std::uint32_t kLooksBeforeYield = 2048;
+  static constexpr std::uint32_t kLooksBeforeYield = 1024;
 
   base::BiasedLock lock_;
   std::uint32_t vain_looks_ = 0;

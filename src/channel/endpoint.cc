@@ -1,6 +1,7 @@
 #include "channel/endpoint.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::channel {
 namespace {
@@ -62,16 +63,16 @@ void Endpoint::tell() {
       send_.sequence(),    send_.recalled_offers(),           receive_.left(),   0};
   std::byte* stage = control_ + kStatusStage;
   store(stage, status);
-  const Work work{.local = stage,
-                  .local_key = control_key_,
-                  .length = sizeof status,
-                  .remote = peer_control_ + kStatusOffset,
-                  .remote_key = peer_key_,
-                  .bell = send_.wants_status()};
+  Work work{.local = stage,
+            .local_key = control_key_,
+            .length = sizeof status,
+            .remote = peer_control_ + kStatusOffset,
+            .remote_key = peer_key_,
+            .bell = send_.wants_status()};
   if (status.consumed != told_consumed_ || receive_.has_news()) {
-    outlet_.post_room(work);
+    outlet_.post_room(std::move(work));
   } else {
-    outlet_.post(work);  // only a mode, or a wish: nobody waits for it
+    outlet_.post(std::move(work));  // only a mode, or a wish: nobody waits for it
   }
   told_consumed_ = status.consumed;
   receive_.news_told();

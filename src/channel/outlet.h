@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "channel/layout.h"
 #include "channel/wires.h"
@@ -25,7 +26,7 @@ class Outlet {
   bool failed() const { return failed_; }
 
   /// Needs has_room(). Gives the work's number.
-  std::uint32_t post(Work work) {
+  std::uint32_t post(Work&& work) {
     work.number = ++posted_;
     work.signaled = work.signaled || posted_ - signaled_ >= (depth_ + 1) / 2;
     if (work.signaled) signaled_ = posted_;
@@ -35,17 +36,17 @@ class Outlet {
   }
   /// The same, for what the peer must notice: it is rung unless it says that it looks by itself.
   /// A peer that stops looking at this moment may miss it: unrung() stays until somebody rings.
-  std::uint32_t post_and_wake(Work work) {
+  std::uint32_t post_and_wake(Work&& work) {
     work.bell = peer_mode() != Mode::kWatching;
     unrung_ = !work.bell;
-    return post(work);
+    return post(std::move(work));
   }
   /// The same, for what the peer must notice only if it waits for room.
-  void post_room(Work work) {
+  void post_room(Work&& work) {
     const Mode mode = peer_mode();
     work.bell = work.bell || mode == Mode::kWantsRoom;
     unrung_ = !work.bell && (unrung_ || mode == Mode::kWatching);
-    post(work);
+    post(std::move(work));
   }
   Mode peer_mode() const {
     return static_cast<Mode>(watch32(control_ + kStatusOffset + offsetof(Status, mode)));
