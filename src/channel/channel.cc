@@ -202,6 +202,7 @@ Result<std::optional<Message>> Channel::try_receive() {
     incoming = endpoint.deliver();
   }
   if (!incoming) {
+    if (endpoint.has_steps()) endpoint.step();
     if (++channel.looks % kLooksPerRound == 0 || channel.life() != Life::kOpen) {
       channel.context().round();
       incoming = endpoint.deliver();

@@ -109,6 +109,9 @@ class Endpoint {
   void released() {
     if (receive_.consumed() != noted_consumed_) note_progress();
   }
+  /// Something that takes a while waits to be done between two looks for messages: a step of it.
+  bool has_steps() const { return receive_.has_steps(); }
+  void step() { receive_.step(); }
   /// One round: what landed, what is due, what waits.
   void progress(Nanoseconds now);
   void on_done(std::uint32_t number);

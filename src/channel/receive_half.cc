@@ -133,9 +133,11 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
       }
       return on_move(load<Move>(payload));
     case Kind::kAbandon:
+      finish_move();
       on_abandon();
       return true;
     case Kind::kLast:
+      finish_move();
       if (!rarely().pending.exists())
         return fail("the peer leaves its ring for one that was not granted");
       if (!last_in_frame) return fail("something follows the last record of a ring");
@@ -162,30 +164,41 @@ std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
   return wires_.provision(RingUse::kReceive, move.phase, move.slots, move.slot_bytes);  // 682
 }
 
-// Blocks 681 to 685. A second request while one is granted is answered with the same ring.
+// Blocks 681 to 685. A ring and an answer take longer than a small message; so each is made by a
+// step of its own, between two looks for messages. A strict sender waits: it gets both at once.
 bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
   rare();
+  finish_move();
   if (move.slots < 2 || move.slots > 256 || move.slot_bytes % 8 != 0 ||
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
     return fail("a control message asks for buffers of a size that does not exist");
   }
   peer_slots_ = std::min(peer_slots_, move.slots);
+  rare_->move = move;
+  move_waits_ = true;
+  if (move.strict != 0) finish_move();
+  return true;
+}
+
+void ReceiveHalf::finish_move() {
+  while (move_waits_) step_move();
+  post_answer();
+}
+
+// A second request while one is granted is answered with the same ring.
+void ReceiveHalf::step_move() {
+  move_waits_ = false;
+  const Move& move = rare_->move;
   rare_->answer.sequence = move.sequence;
   rare_->answer.phase = move.phase;
-  if (rare_->pending.exists()) {
-    answer(Verdict::kGranted, rare_->pending);
-    return true;
-  }
-  if (rare_->retired.exists()) {  // views still hold the ring before this one
-    answer(Verdict::kPostponed, {});
-    return true;
-  }
+  if (rare_->pending.exists()) return answer(Verdict::kGranted, rare_->pending);
+  // Views still hold the ring before this one.
+  if (rare_->retired.exists()) return answer(Verdict::kPostponed, {});
   auto ring = find_ring(move);
   if (!ring) {
     ++figures_.refused;
-    answer(Verdict::kRefused, {});
-    return true;
+    return answer(Verdict::kRefused, {});
   }
   ++figures_.granted;
   ring->phase = move.phase;
@@ -193,6 +206,15 @@ bool ReceiveHalf::on_move(const Move& move) {
   rare_->pending = *ring;
   if (move.strict != 0) switch_rings(scan_);                                // 683
   answer(Verdict::kGranted, move.strict != 0 ? current_ : rare_->pending);  // 684
+}
+
+bool ReceiveHalf::step() {
+  if (move_waits_) {
+    step_move();
+    return true;
+  }
+  if (!answer_waiting_) return false;
+  post_answer();
   return true;
 }
 
@@ -224,7 +246,6 @@ void ReceiveHalf::answer(Verdict verdict, const Ring& ring) {
   const Nanoseconds pause = verdict == Verdict::kPostponed ? 1'000'000 : settings_.refusal_pause_ns;
   rare_->answer.retry_after_us = static_cast<std::uint32_t>(pause / 1000);
   answer_waiting_ = true;
-  post_answer();
 }
 
 void ReceiveHalf::post_answer() {
@@ -245,7 +266,7 @@ void ReceiveHalf::progress(std::uint32_t repeat) {
     rare_->answer.sequence = repeat;
     answer_waiting_ = true;
   }
-  post_answer();
+  step();
   return_keys();
   start_pulls();
 }

@@ -124,6 +124,9 @@ class ReceiveHalf {
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
+  /// One step towards the answer to a control message, if one waits for it.
+  bool step();
+  bool has_steps() const { return move_waits_ || answer_waiting_; }
   /// Reads are under way.
   bool reading() const { return reading_ > 0; }
   /// True: that work was one of the reads.
@@ -149,7 +152,7 @@ class ReceiveHalf {
   /// There may be a message to deliver, or the end.
   bool has_something() const { return deliver_ != scan_ || peer_closed_ || !error_.empty(); }
   bool busy() const {
-    return answer_waiting_ || rarely().retired.exists() || !rarely().pulls.empty() ||
+    return has_steps() || rarely().retired.exists() || !rarely().pulls.empty() ||
            !rarely().returns.empty();
   }
   /// Nothing is to be expected for a while: gives back what only growth and large messages need.
@@ -179,6 +182,8 @@ class ReceiveHalf {
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
   bool on_move(const Move& move);
+  void step_move();
+  void finish_move();
   void on_abandon();
   bool on_offer(const Offer& offer);
   void answer(Verdict verdict, const Ring& ring);
@@ -215,6 +220,7 @@ class ReceiveHalf {
   struct Rare {
     Ring pending, retired;
     std::vector<Ring> kept;
+    Move move;  // not yet looked into
     Acknowledgement answer;
     Region message;  // of which pieces have come
     std::uint64_t message_bytes = 0, filled = 0;
@@ -240,7 +246,7 @@ class ReceiveHalf {
   std::uint32_t consumed_ = 0;
 
   std::uint32_t answered_ = 0;  // sequence of the newest answer
-  bool answer_waiting_ = false;
+  bool move_waits_ = false, answer_waiting_ = false;
   std::uint32_t offers_ = 0, pulled_ = 0, left_ = 0, reading_ = 0;
   bool news_ = false;
   bool peer_closed_ = false;

@@ -198,7 +198,7 @@ std::uint64_t SendHalf::take_any(std::span<const iovec> vector, std::uint64_t si
   while (!vector.empty() && vector[0].iov_len == 0) vector = vector.subspan(1);
   if (!error_.empty() || closed_ || vector.empty()) return 0;
   const std::uint64_t total = sum_of(vector);
-  if (state_ == State::kLeaving) return 0;
+  if (state_ == State::kLeaving && (settings_.strict || last_in_frame_)) return 0;
   if (state_ == State::kAsked && settings_.strict) return 0;  // 334, 348, 350
   if (lent_number_ != 0) {
     if (is_lent(vector[0])) return take_lent(vector, total);
@@ -278,8 +278,10 @@ void SendHalf::progress(Nanoseconds now) {
   read_status();
   if (!rarely().loans.empty()) settle_loans();
   if (frame_open_) post_frame(last_in_frame_);
+  // Flowing, one step at a time: each takes longer than a small message, which may be next.
+  const State before = state_;
   if (state_ == State::kAsked) check_answer(now);
-  if (state_ == State::kLeaving) leave(now);
+  if (state_ == State::kLeaving && (before == State::kLeaving || settings_.strict)) leave(now);
   if (rarely().old.exists()) retire_old();
   if (idle_shrink_due(now)) ask(local_.phase - 1, now);
   judge_small();

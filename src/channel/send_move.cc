@@ -136,6 +136,7 @@ void SendHalf::give_up(Nanoseconds now, Nanoseconds pause_ns) {
 bool SendHalf::provision_next() {
   Ring& fresh = rare().fresh;
   if (fresh.exists() && fresh.phase == target_) return true;
+  drop_fresh();  // made for a request that never went out
   auto& kept = rare_->kept;
   for (auto ring = kept.begin(); ring != kept.end(); ++ring) {
     if (ring->phase != target_) continue;
@@ -162,7 +163,11 @@ void SendHalf::drop_fresh() {
 void SendHalf::leave(Nanoseconds now) {
   if (!settings_.strict) {
     if (!last_in_frame_) {
-      if (!provision_next()) return give_up(now, settings_.refusal_pause_ns);
+      const bool made = rarely().fresh.exists() && rarely().fresh.phase == target_;
+      if (!made) {
+        if (!provision_next()) give_up(now, settings_.refusal_pause_ns);
+        return;
+      }
       if (!make_room(kRecordBytes)) return;
       append(Kind::kLast, 0);
       last_in_frame_ = true;
