@@ -196,8 +196,7 @@ Result<std::optional<Message>> Channel::try_receive() {
   std::unique_lock guard(channel.context().lock());
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
-  auto incoming = endpoint.deliver_soon();
-  if (!incoming && endpoint.receive().has_arrivals()) incoming = endpoint.deliver();
+  auto incoming = endpoint.look();
   if (!incoming && endpoint.receive().reading() && channel.context().poll_completions()) {
     incoming = endpoint.deliver();
   }

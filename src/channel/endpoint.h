@@ -91,6 +91,11 @@ class Endpoint {
     }
     return message;
   }
+  /// The same for whatever comes, with a closer look if there is something to see.
+  std::optional<Incoming> look() {
+    if (auto message = deliver_soon()) return message;
+    return receive_.has_arrivals() ? deliver() : std::nullopt;
+  }
   std::optional<Incoming> deliver() {
     if (auto message = receive_.deliver_next()) return message;
     if (auto message = receive_.deliver()) return message;

@@ -209,6 +209,9 @@ class Bench {
 
   void streams() {
     auto channel = pair_.open({});
+    Settings by_message;
+    by_message.loan_end = channel::LoanEnd::kPeerCloses;
+    auto other = pair_.open(by_message);
     std::vector<std::byte> heap(1 << 20);
     void* memory = nullptr;
     if (weft_get_extensions != nullptr) weft_get_extensions()->arena_create(1 << 20, &memory);
@@ -218,6 +221,8 @@ class Bench {
         const double a = lend_rate(channel, count, std::span(heap).first(bytes));
         const std::string name = fmt::format("{} KiB stream", bytes / 1024);
         if (pair_.here()) row(name + ", heap memory", "GB/s").push_back(a);
+        const double c = lend_rate(other, count, std::span(heap).first(bytes));
+        if (pair_.here()) row(name + ", heap memory, the peer closes", "GB/s").push_back(c);
         if (memory == nullptr) continue;
         const double b = lend_rate(channel, count, {static_cast<std::byte*>(memory), bytes});
         if (pair_.here()) row(name + ", arena memory", "GB/s").push_back(b);

@@ -27,8 +27,8 @@ using channel::ContextOptions;
 using channel::Settings;
 
 using Cases = std::map<std::string, void (*)()>;
-/// channel_load_cases.cc
-extern const Cases kLoadCases;
+/// channel_load_cases.cc, channel_loan_cases.cc
+extern const Cases kLoadCases, kLoanCases;
 
 template <class T>
 T must(Result<T> result, int line = __builtin_LINE()) {

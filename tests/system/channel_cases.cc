@@ -305,10 +305,12 @@ const Cases kCases{
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
-  auto found = kCases.find(name);
-  if (found == kCases.end()) found = kLoadCases.find(name);
-  if (found == kLoadCases.end()) return 2;
-  alarm(60);
-  found->second();
-  return 0;
+  for (const Cases* cases : {&kCases, &kLoadCases, &kLoanCases}) {
+    const auto found = cases->find(name);
+    if (found == cases->end()) continue;
+    alarm(60);
+    found->second();
+    return 0;
+  }
+  return 2;
 }

@@ -46,6 +46,17 @@ TEST(ChannelSystem, what_was_lent_to_the_dead_comes_back) {
   HOLDS_UNDER_WEFT("what_was_lent_to_the_dead_comes_back");
 }
 
+TEST(ChannelSystem, windows_of_messages_in_place_are_closed_by_either_end) {
+  HOLDS_UNDER_WEFT("windows_are_closed_by_either_end");
+}
+
+TEST(ChannelSystem, a_loan_can_be_taken_back) { HOLDS_UNDER_WEFT("a_loan_can_be_taken_back"); }
+
+TEST(ChannelSystem, a_send_that_times_out_takes_its_memory_back) {
+  // A22: when the call has ended, nobody can read what it had lent.
+  HOLDS_UNDER_WEFT("a_send_that_times_out_takes_its_memory_back");
+}
+
 TEST(ChannelSystem, a_batch_outlives_its_channel) {
   HOLDS_UNDER_WEFT("a_batch_outlives_its_channel");
 }

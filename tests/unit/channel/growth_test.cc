@@ -91,6 +91,48 @@ TEST(Growth, the_small_buffers_are_unregistered_and_freed_after_their_last_write
   EXPECT_EQ(pair.there.wires.live_bytes, before - ring + large);
 }
 
+TEST(Growth, is_done_in_steps_and_small_messages_pass_between_any_two) {
+  // A20: no message waits for more than one step of either side.
+  SimulatedPair pair{Settings{}};
+  const auto execute = [&] {
+    for (auto* end : {&pair.here, &pair.there}) {
+      while (end->wires.execute()) {
+      }
+      SimulatedPair::complete(*end);
+    }
+  };
+  const auto passes = [&](const std::string& text) {
+    EXPECT_EQ(pair.send(text), text.size());
+    execute();
+    EXPECT_EQ(pair.receive(), text);
+    execute();
+  };
+  EXPECT_EQ(pair.send(text_of(5000)), 0u);
+  execute();
+  const int rings = pair.there.wires.provisions;
+  passes("the request has landed");
+  EXPECT_EQ(pair.there.wires.provisions, rings);
+  ASSERT_TRUE(pair.there.endpoint.has_steps());
+  pair.there.endpoint.step();
+  EXPECT_EQ(pair.there.wires.provisions, rings + 1);
+  passes("the ring is made");
+  const int posts = pair.there.wires.posts;
+  pair.there.endpoint.step();
+  EXPECT_EQ(pair.there.wires.posts, posts + 1);
+  EXPECT_FALSE(pair.there.endpoint.has_steps());
+  execute();
+  // The sender makes one step with each message.
+  const int sender_rings = pair.here.wires.provisions;
+  passes("the answer is read");
+  EXPECT_EQ(pair.here.wires.provisions, sender_rings);
+  passes("the send ring is made");
+  EXPECT_EQ(pair.here.wires.provisions, sender_rings + 1);
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
+  passes("the rings are changed");
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+  passes("large");
+}
+
 TEST(Growth, kept_small_buffers_stay_registered_and_serve_again) {
   // A11: "keep" is the user's other choice.
   Settings settings;

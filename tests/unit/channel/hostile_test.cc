@@ -35,7 +35,7 @@ class Liar {
   }
   std::string error() {
     pair_.there.endpoint.progress(pair_.now);
-    while (pair_.there.endpoint.deliver()) {
+    while (pair_.there.endpoint.look()) {
     }
     return std::string(pair_.there.endpoint.error());
   }
@@ -223,7 +223,7 @@ TEST(Hostile, random_bytes_in_ring_and_control_block_break_nothing) {
       while (pair.there.wires.execute()) {
       }
       SimulatedPair::complete(pair.there);
-      while (auto message = pair.there.endpoint.deliver()) pair.there.endpoint.release(*message);
+      while (auto message = pair.there.endpoint.look()) pair.there.endpoint.release(*message);
       pair.there.control[random() % kPeerPartBytes] = static_cast<std::byte>(random());
     }
   }

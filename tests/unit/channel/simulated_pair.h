@@ -255,7 +255,7 @@ class SimulatedPair {
   std::uint64_t send(const std::string& text) { return take(here, text, now); }
   std::optional<std::string> receive() { return receive(there); }
   static std::optional<std::string> receive(End& end) {
-    auto message = end.endpoint.deliver();
+    auto message = end.endpoint.look();
     if (!message) return std::nullopt;
     std::string text(reinterpret_cast<const char*>(message->data), message->length);
     end.endpoint.release(*message);
