@@ -145,7 +145,8 @@ class Channel {
   bool returned(std::uint32_t loan) const;
   /// Takes a loan back; when it returns, nobody can read the memory any more. True: the peer did
   /// not get the message, and never will; false: it had read it. A peer that has not answered by
-  /// the deadline is not waited for: if it is in the middle of reading, the connection is lost.
+  /// the deadline is not waited for: if it is in the middle of reading, or holds up the work before
+  /// the loan, the connection is lost.
   Result<bool> cancel(std::uint32_t loan, Deadline deadline = in(std::chrono::milliseconds(10)));
 
   /// Nothing: no message yet. kNotFound: the peer has closed, and there is none left.

@@ -197,6 +197,10 @@ Result<std::optional<Message>> Channel::try_receive() {
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
   auto incoming = endpoint.look();
+  if (!incoming && endpoint.has_fresh_offers()) {
+    channel.context().poll_completions();
+    endpoint.start_reads();
+  }
   if (!incoming && endpoint.receive().reading() && channel.context().poll_completions()) {
     incoming = endpoint.deliver();
   }

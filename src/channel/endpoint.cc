@@ -76,16 +76,18 @@ void Endpoint::tell() {
   }
   told_consumed_ = status.consumed;
   receive_.news_told();
-  tell_wanted_ = false;
+  tell_wanted_ = mode_changed_ = false;
   send_.status_told();
 }
 
 void Endpoint::progress(Nanoseconds now) {
   if (failed()) return;
+  receive_.start_pulls();
   scan();
   send_.progress(now);
   receive_.progress(watch32(control_ + kStatusOffset + offsetof(Status, repeat)));
-  note_progress();
+  tell_rest();
+  if (send_.wants_status()) tell();
   ring_if_missed();
 }
 
@@ -105,7 +107,7 @@ void Endpoint::on_done(std::uint32_t number) {
 void Endpoint::set_mode(Mode mode) {
   if (mode == mode_) return;
   mode_ = mode;
-  tell_wanted_ = true;
+  tell_wanted_ = mode_changed_ = true;
   tell();
   if (mode != Mode::kAsleep) return;
   send_.rest();
@@ -116,7 +118,7 @@ void Endpoint::wish_smaller(bool wish) {
   const std::uint32_t wishes = wish ? kWishSmaller : 0;
   if (wishes == wishes_) return;
   wishes_ = wishes;
-  tell_wanted_ = true;
+  tell_wanted_ = mode_changed_ = true;
   tell();
 }
 

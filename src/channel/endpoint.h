@@ -86,6 +86,7 @@ class Endpoint {
     std::uint32_t consumed = 0;
     auto message = receive_.deliver_landed(consumed);
     if (message) {
+      note_delivery();
       send_.note_consumed(consumed);
       if (receive_.consumed() != told_consumed_) note_progress();
     }
@@ -93,6 +94,7 @@ class Endpoint {
   }
   /// The same for whatever comes, with a closer look if there is something to see.
   std::optional<Incoming> look() {
+    if (tell_wanted_) tell_rest();
     if (auto message = deliver_soon()) return message;
     return receive_.has_arrivals() ? deliver() : std::nullopt;
   }
@@ -114,6 +116,9 @@ class Endpoint {
   void released() {
     if (receive_.consumed() != noted_consumed_) note_progress();
   }
+  /// Offers were found: to be followed by start_reads() when completions have been looked at.
+  bool has_fresh_offers() const { return receive_.has_fresh_offers(); }
+  void start_reads() { receive_.start_pulls(); }
   /// Something that takes a while waits to be done between two looks for messages: a step of it.
   bool has_steps() const { return receive_.has_steps(); }
   void step() { receive_.step(); }
@@ -148,8 +153,12 @@ class Endpoint {
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has
   // used all of it: it may wait, while a view here holds the rest. Less travels with the next
-  // frame.
+  // frame. And who answers what it gets will send that frame before it looks again: it can say so.
   void note_progress() {
+    weigh_progress();
+    if ((tell_wanted_ && !converses_) || send_.wants_status()) tell();
+  }
+  void weigh_progress() {
     noted_consumed_ = receive_.consumed();
     send_.set_reverse_consumed(noted_consumed_);
     const std::uint32_t with_frame = send_.reported();
@@ -157,9 +166,18 @@ class Endpoint {
     const std::uint32_t owed = noted_consumed_ - told_consumed_;
     const std::uint32_t window = receive_.window();
     const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
-    tell_wanted_ = tell_wanted_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
+    tell_wanted_ = mode_changed_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
                    (receive_.peer_closed() && owed > 0);
-    if (tell_wanted_ || send_.wants_status()) tell();
+  }
+  /// What was left to the next frame, and did not go with one.
+  void tell_rest() {
+    weigh_progress();
+    if (tell_wanted_) tell();
+  }
+  void note_delivery() {
+    const std::uint64_t frames = send_.figures().frames;
+    converses_ = frames != frames_at_delivery_;
+    frames_at_delivery_ = frames;
   }
   void tell();
   void ring_if_missed();
@@ -174,7 +192,10 @@ class Endpoint {
   std::uint32_t noted_consumed_ = 0, told_consumed_ = 0;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
-  bool tell_wanted_ = false, closed_told_ = false;
+  std::uint64_t frames_at_delivery_ = 0;
+  bool tell_wanted_ = false;   // the peer should be told something
+  bool mode_changed_ = false;  // or this end's wishes
+  bool converses_ = false;     // something was sent between the last two messages that came
 };
 
 }  // namespace weft::channel

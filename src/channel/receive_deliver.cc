@@ -20,13 +20,16 @@ bool ReceiveHalf::on_offer(const Offer& offer) {
   if (rare().pulls.size() >= kOffersMost)
     return fail("more offers at one time than the rules allow");
   ++offers_;
-  rare_->pulls.push_back({offer, {}, 0, false, false});
+  rare_->pulls.push_back({.offer = offer, .region = {}});
+  fresh_offers_ = true;
   return true;
 }
 
 // Whole messages are read ahead, in order; a piece is read when its message has come so far.
 void ReceiveHalf::start_pulls() {
   if (rare_ == nullptr) return;
+  fresh_offers_ = false;
+  for (Pull& pull : rare_->pulls) pull.fresh = false;
   for (Pull& pull : rare_->pulls) {
     if (pull.started || heed_recall(pull)) continue;
     if (pull.offer.total != pull.offer.length || !outlet_.has_room()) return;
@@ -152,11 +155,13 @@ ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
     return Step::kNext;
   }
   if (!pull.started) {
-    if (!outlet_.has_room()) return Step::kWait;
-    if (pull.offer.total != 0 && !begin_message(pull.offer.total)) return Step::kWait;
-    if (rare_->message_bytes == 0 || pull.offer.length > rare_->message_bytes - rare_->filled) {
+    const bool begins = pull.offer.total != 0;
+    if (!begins &&
+        (rare_->message_bytes == 0 || pull.offer.length > rare_->message_bytes - rare_->filled)) {
       return fail("a piece belongs to no message, or is longer than the rest of it"), Step::kFailed;
     }
+    if (pull.fresh || !outlet_.has_room()) return Step::kWait;
+    if (begins && !begin_message(pull.offer.total)) return Step::kWait;
     start(pull, rare_->message.memory + rare_->filled, rare_->message.local_key);
   }
   if (!pull.done) return Step::kWait;

@@ -89,10 +89,7 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     found = true;
     if (!take_frame(end - length, length)) break;
   }
-  if (found) {
-    start_pulls();  // behind all that has landed: what was recalled meanwhile is not begun
-    skip_controls();
-  }
+  if (found) skip_controls();
   return found;
 }
 
@@ -268,7 +265,6 @@ void ReceiveHalf::progress(std::uint32_t repeat) {
   }
   step();
   return_keys();
-  start_pulls();
 }
 
 std::uint64_t ReceiveHalf::registered_bytes() const {

@@ -127,6 +127,11 @@ class ReceiveHalf {
   /// One step towards the answer to a control message, if one waits for it.
   bool step();
   bool has_steps() const { return move_waits_ || answer_waiting_; }
+  /// Reads what was offered, as far as that is possible now. An offer is not read in the moment in
+  /// which it was found, but after another look at what else has come: the sender may have recalled
+  /// it while this end slept, and a read of what is closed ends the connection.
+  void start_pulls();
+  bool has_fresh_offers() const { return fresh_offers_; }
   /// Reads are under way.
   bool reading() const { return reading_ > 0; }
   /// True: that work was one of the reads.
@@ -172,6 +177,7 @@ class ReceiveHalf {
     Offer offer;
     Region region;  // for a whole message
     std::uint32_t work = 0;
+    bool fresh = true;  // not yet looked at by start_pulls()
     bool started = false, done = false;
     bool left = false;  // recalled before it was started: also done
   };
@@ -192,7 +198,6 @@ class ReceiveHalf {
   void drop(Ring& ring);
   std::optional<Ring> find_ring(const Move& move);
   void resize_frames(std::uint32_t slots);
-  void start_pulls();
   void start(Pull& pull, std::byte* to, LocalKey key);
   bool heed_recall(Pull& pull);
   void note_ended(Pull& pull);
@@ -248,7 +253,7 @@ class ReceiveHalf {
   std::uint32_t answered_ = 0;  // sequence of the newest answer
   bool move_waits_ = false, answer_waiting_ = false;
   std::uint32_t offers_ = 0, pulled_ = 0, left_ = 0, reading_ = 0;
-  bool news_ = false;
+  bool news_ = false, fresh_offers_ = false;
   bool peer_closed_ = false;
   ReceiveFigures figures_;
   std::string_view error_;

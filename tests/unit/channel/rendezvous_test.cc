@@ -51,6 +51,7 @@ TEST(Rendezvous, opens_the_bytes_to_the_peer_only_from_the_offer_until_it_has_re
   while (pair.here.wires.execute()) {
   }
   EXPECT_TRUE(is_open());
+  pair.there.endpoint.progress(pair.now);  // finds the offer
   pair.there.endpoint.progress(pair.now);  // reads
   while (pair.there.wires.execute()) {
   }
@@ -146,12 +147,30 @@ TEST_P(Recall, comes_too_late_for_what_was_read) {
   const std::uint32_t loan = lend(huge);
   while (pair.here.wires.execute()) {
   }
+  pair.there.endpoint.progress(pair.now);  // finds the offer
   pair.there.endpoint.progress(pair.now);  // begins to read
   pair.here.endpoint.recall(loan);
   pair.settle();
   EXPECT_TRUE(done(loan));
   EXPECT_FALSE(pair.here.endpoint.was_left(loan));
   EXPECT_EQ(pair.receive(), huge);
+}
+
+// A peer that slept finds the offer and the recall one after the other, each by a look of its own.
+TEST_P(Recall, is_seen_before_an_offer_is_read_that_was_found_just_now) {
+  const std::uint32_t loan = lend(huge);
+  while (pair.here.wires.execute()) {
+  }
+  pair.there.endpoint.progress(pair.now);  // finds the offer
+  pair.here.endpoint.recall(loan);
+  pair.here.endpoint.revoke(loan);
+  while (pair.here.wires.execute()) {
+  }
+  pair.settle();
+  EXPECT_EQ(pair.violation(), "");
+  EXPECT_EQ(pair.send("next"), 4u);
+  pair.settle();
+  EXPECT_EQ(pair.receive(), "next");
 }
 
 TEST_P(Recall, is_seen_by_a_peer_that_wakes_after_the_key_was_closed) {
