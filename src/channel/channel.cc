@@ -201,7 +201,7 @@ Result<std::optional<Message>> Channel::try_receive() {
     channel.context().poll_completions();
     endpoint.start_reads();
   }
-  if (!incoming && endpoint.receive().reading() && channel.context().poll_completions()) {
+  if (!incoming && endpoint.awaits() && channel.context().poll_completions()) {
     incoming = endpoint.deliver();
   }
   if (!incoming) {

@@ -116,6 +116,8 @@ class Endpoint {
   void released() {
     if (receive_.consumed() != noted_consumed_) note_progress();
   }
+  /// Completions are to be expected.
+  bool awaits() const { return outlet_.awaits(); }
   /// Offers were found: to be followed by start_reads() when completions have been looked at.
   bool has_fresh_offers() const { return receive_.has_fresh_offers(); }
   void start_reads() { receive_.start_pulls(); }

@@ -24,11 +24,17 @@ class Outlet {
     return static_cast<std::int32_t>(completed_ - number) >= 0;
   }
   bool failed() const { return failed_; }
+  /// Work that asked for a completion has not got it yet.
+  bool awaits() const { return static_cast<std::int32_t>(signaled_ - completed_) > 0; }
 
   /// Needs has_room(). Gives the work's number.
   std::uint32_t post(Work&& work) {
     work.number = ++posted_;
-    work.signaled = work.signaled || posted_ - signaled_ >= (depth_ + 1) / 2;
+    // Behind a bell, which may have to pass the peer's hands, one work asks: where nobody waits for
+    // the answer it may come late, and until then all that follows would go the bell's way.
+    work.signaled = work.signaled || posted_ - signaled_ >= (depth_ + 1) / 2 ||
+                    (behind_bell_ && !work.bell && !awaits());
+    behind_bell_ = work.bell || (behind_bell_ && !work.signaled);
     if (work.signaled) signaled_ = posted_;
     bells_ += work.bell;
     if (!wires_.post(work)) failed_ = true;
@@ -71,7 +77,7 @@ class Outlet {
   std::uint32_t posted_ = 0, completed_ = 0, signaled_ = 0;
   std::uint64_t bells_ = 0;
   const std::byte* const control_;
-  bool failed_ = false, unrung_ = false;
+  bool failed_ = false, unrung_ = false, behind_bell_ = false;
 };
 
 }  // namespace weft::channel
