@@ -155,10 +155,12 @@ class Endpoint {
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has
   // used all of it: it may wait, while a view here holds the rest. Less travels with the next
-  // frame. And who answers what it gets will send that frame before it looks again: it can say so.
+  // frame; and so does all while the channel grows, when a write more would hold up small messages,
+  // if this end is one that answers what it gets.
   void note_progress() {
     weigh_progress();
-    if ((tell_wanted_ && !converses_) || send_.wants_status()) tell();
+    const bool with_answer = converses_ && receive_.growing();
+    if ((tell_wanted_ && !with_answer) || send_.wants_status()) tell();
   }
   void weigh_progress() {
     noted_consumed_ = receive_.consumed();

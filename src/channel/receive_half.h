@@ -127,6 +127,8 @@ class ReceiveHalf {
   /// One step towards the answer to a control message, if one waits for it.
   bool step();
   bool has_steps() const { return move_waits_ || answer_waiting_; }
+  /// A control message was found, and the sender has not moved yet.
+  bool growing() const { return has_steps() || rarely().pending.exists(); }
   /// Reads what was offered, as far as that is possible now. An offer is not read in the moment in
   /// which it was found, but after another look at what else has come: the sender may have recalled
   /// it while this end slept, and a read of what is closed ends the connection.

@@ -1,6 +1,6 @@
 // Messages that the peer reads where they are. A loan is open from lend() until the peer has closed
-// its window by its last message (or, where the device has no windows, has said that it read), until
-// a recall was heeded, or until this end revokes the key.
+// its window by its last message (or, where the device has no windows, has said that it read),
+// until a recall was heeded, or until this end revokes the key.
 #include <algorithm>
 
 #include "channel/send_half.h"
@@ -106,9 +106,8 @@ bool SendHalf::is_over(Loan& loan) {
   if (static_cast<std::int32_t>(peer_pulled_ - loan.number) < 0) return false;
   if (!loan.region.window || loan.revoked) return true;
   if (loan.closing == 0 && outlet_.has_room()) {
-    loan.closing = outlet_.post({.op = Work::Op::kInvalidate,
-                                 .remote_key = loan.region.remote_key,
-                                 .signaled = true});
+    loan.closing = outlet_.post(
+        {.op = Work::Op::kInvalidate, .remote_key = loan.region.remote_key, .signaled = true});
   }
   loan.region.closed = loan.closing != 0 && outlet_.done(loan.closing);
   return loan.region.closed;

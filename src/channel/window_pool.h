@@ -1,6 +1,6 @@
-// Memory windows of type 2 for messages that are lent: each opens exactly the bytes of one message to
-// one queue pair, until the peer's last message closes it. They are made when they are needed and
-// kept for the next loan. Belongs to a context's device, under the context's lock.
+// Memory windows of type 2 for messages that are lent: each opens exactly the bytes of one message
+// to one queue pair, until the peer's last message closes it. They are made when they are needed
+// and kept for the next loan. Belongs to a context's device, under the context's lock.
 #pragma once
 
 #include <infiniband/verbs.h>
