@@ -37,7 +37,7 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
   id_ = id;
   Device& device = *context_->device();
   const auto refuse = [this](std::string why) {
-    error_ = std::move(why);
+    error_ = std::make_unique<std::string>(std::move(why));
     return false;
   };
   if (!charge(kControlBytes)) return refuse("no memory left in the budget for another channel");
@@ -49,7 +49,7 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
   endpoint_.emplace(*settings_, *this, control_.memory, Slab::local_key(control_), kSendDepth,
                     index_);
   if (!endpoint_->start()) {
-    return refuse(error_.empty() ? "no memory left in the budget for the rings" : error_);
+    return refuse(error_ == nullptr ? "no memory left in the budget for the rings" : *error_);
   }
   if (!device.make_room(context_->budget().channels())) {
     return refuse(fmt::format("enlarging the completion queue: {}", std::strerror(errno)));
@@ -77,7 +77,7 @@ void ChannelObject::meet(const Hello& peer) { endpoint_->connect(peer); }
 
 void ChannelObject::lose(std::string why) {
   if (life_ == Life::kClosed || life_ == Life::kLost) return;
-  if (error_.empty()) error_ = std::move(why);
+  if (error_ == nullptr) error_ = std::make_unique<std::string>(std::move(why));
   life_ = Life::kLost;
   if (endpoint_) endpoint_->end_loans();
 }
@@ -119,7 +119,7 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
                   ? store_of_rings.make_writable(bytes, phase > settings_->start_phase)
                   : store_of_rings.make(bytes);
   if (made == nullptr) {
-    error_ = explain_registration(errno, bytes);
+    error_ = std::make_unique<std::string>(explain_registration(errno, bytes));
     refund(bytes);
     return std::nullopt;
   }
@@ -255,7 +255,7 @@ void ChannelObject::look_after() { context_->activate(*this); }
 
 Statistics ChannelObject::statistics() const {
   Statistics out;
-  out.error = error_;
+  out.error = error();
   out.registered_bytes = charged_;
   if (!endpoint_) return out;
   const SendFigures& send = endpoint_->send().figures();

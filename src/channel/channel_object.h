@@ -47,7 +47,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool has_endpoint() const { return endpoint_.has_value(); }
   Life life() const { return life_; }
   void set_life(Life life) { life_ = life; }
-  const std::string& error() const { return error_; }
+  std::string error() const { return error_ != nullptr ? *error_ : std::string(); }
   std::uint32_t index() const { return index_; }
   std::uint32_t qpn() const { return qp_ != nullptr ? qp_->qp_num : 0; }
   std::uint64_t charged_bytes() const { return charged_; }
@@ -114,7 +114,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   ibv_mr* control_region_ = nullptr;
   std::optional<Endpoint> endpoint_;
   std::uint64_t charged_ = 0;
-  std::string error_;
+  std::unique_ptr<std::string> error_;  ///< why it ended
 };
 
 }  // namespace weft::channel

@@ -164,7 +164,7 @@ Step NeighbourInitiator::give_up(QueuePair& qp, CompletionStatus status) {
 bool NeighbourInitiator::write_at_once(QueuePair& qp, const SendRequest& request) {
   if (!short_way_.knows_write(qp, request)) [[unlikely]]
     return short_way_.worth_asking(request) && remember(qp, request);
-  if (!short_way_.write(peer_, request)) [[unlikely]]
+  if (!short_way_.write(*link_, peer_, request)) [[unlikely]]
     return false;
   complete_at_once(qp, request, CompletionOp::kWrite);
   return true;
@@ -174,14 +174,15 @@ bool NeighbourInitiator::read_at_once(QueuePair& qp, const SendRequest& request)
   if (!short_way_.knows_read(request)) [[unlikely]]
     return short_way_.worth_asking(request) && remember(qp, request);
   // What a read cannot be: the long way says why.
-  if (has(request.flags, SendFlags::kInline) || !short_way_.read(peer_, request)) [[unlikely]]
+  if (has(request.flags, SendFlags::kInline) || !short_way_.read(*link_, peer_, request))
+      [[unlikely]]
     return false;
   complete_at_once(qp, request, CompletionOp::kRead);
   return true;
 }
 
 bool NeighbourInitiator::remember(QueuePair& qp, const SendRequest& request) {
-  if (!qp.extended_initiator && find_peer(qp)) short_way_.remember(qp, peer_, request);
+  if (!qp.extended_initiator && find_peer(qp)) short_way_.remember(*link_, qp, peer_, request);
   outbox_.leave();
   return false;
 }

@@ -28,10 +28,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
  public:
   NeighbourInitiator(const QueuePair& qp, std::shared_ptr<host::Outbound> link,
                      host::ProcessPage& page)
-      : NeighbourPath(qp, std::move(link)),
-        page_(page),
-        outbox_(*link_),
-        short_way_(*link_, page) {}
+      : NeighbourPath(qp, std::move(link)), outbox_(*link_), short_way_(page) {}
 
   void advance(QueuePair & qp, queue::SendGuard guard, Budget budget) override;
 
@@ -221,7 +218,6 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   Step atomic_in_arena(QueuePair & qp, SendWqe & wqe, std::byte * mapped);
 
-  host::ProcessPage& page_;
   NeighbourOutbox outbox_;
   NeighbourShortWay short_way_;
   Nanoseconds fails_at_ = 0;  ///< not 0: the peer's process is gone

@@ -30,7 +30,7 @@ TargetPlace NeighbourInitiator::target_place(const SendWqe& wqe, host::FlightSlo
 
 std::optional<Step> NeighbourInitiator::transfer(QueuePair& qp, SendWqe& wqe, Budget& budget,
                                                  Ask ask) {
-  host::FlightSlot* slot = page_.flight();
+  host::FlightSlot* slot = short_way_.page().flight();
   // Which domain's keys count depends on the receive queue: that is the peer's business.
   if (parts_in_ring_ || slot == nullptr || qp.extended_initiator) {
     return through_ring(qp, wqe, budget, ask);
@@ -102,7 +102,7 @@ Step NeighbourInitiator::read(QueuePair& qp, SendWqe& wqe, Budget& budget) {
 
 Step NeighbourInitiator::atomic(QueuePair& qp, SendWqe& wqe) {
   if (alone(qp) && wqe.rdma.remote.address % 8 == 0 && !qp.extended_initiator) {
-    if (host::FlightSlot* slot = page_.flight()) {
+    if (host::FlightSlot* slot = short_way_.page().flight()) {
       const host::FlightScope scope(slot);
       const TargetPlace at = target_place(wqe, *slot, 8, Access::kRemoteAtomic);
       if (!peer_.holds()) return nobody(qp, wqe);

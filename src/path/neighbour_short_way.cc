@@ -1,5 +1,7 @@
 #include "path/neighbour_short_way.h"
 
+#include <new>
+
 namespace weft::path {
 
 using memory::Flight;
@@ -7,7 +9,7 @@ using memory::Hold;
 
 void NeighbourShortWay::forget() {
   out_ = {};
-  in_ = {};
+  if (in_ != nullptr) *in_ = {};
 }
 
 bool NeighbourShortWay::gather_registered(const Sge& sge, std::byte* to) {
@@ -21,16 +23,20 @@ bool NeighbourShortWay::gather_registered(const Sge& sge, std::byte* to) {
   return done;
 }
 
-void NeighbourShortWay::remember(queue::QueuePair& qp, const TargetPeer& peer,
+void NeighbourShortWay::remember(host::Outbound& link, queue::QueuePair& qp, const TargetPeer& peer,
                                  const SendRequest& request) {
   const Sge& sge = request.sges.front();
   if (sge.length == 0) return;
   const bool reads = request.op == SendOp::kRead;
-  Known& known = reads ? in_ : out_;
+  if (reads && in_ == nullptr) {
+    in_.reset(new (std::nothrow) Known);
+    if (in_ == nullptr) return;
+  }
+  Known& known = reads ? *in_ : out_;
   known.own = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd,
                                   reads ? memory::Intent::kWrite : memory::Intent::kRead);
   if (!reads && request.op != SendOp::kWrite) return;
-  known.target = grant_target(link_, peer, request.remote.key,
+  known.target = grant_target(link, peer, request.remote.key,
                               reads ? Access::kRemoteRead : Access::kRemoteWrite);
   known.unknowable = known.target.entry == nullptr ? request.remote.key : RemoteKey();
 }

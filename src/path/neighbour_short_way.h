@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "host/link.h"
@@ -20,7 +21,9 @@ namespace weft::path {
 
 class NeighbourShortWay {
  public:
-  NeighbourShortWay(host::Outbound& link, host::ProcessPage& page) : link_(link), page_(page) {}
+  explicit NeighbourShortWay(host::ProcessPage& page) : page_(page) {}
+
+  host::ProcessPage& page() const { return page_; }
 
   /// The bytes that the request sends or writes can be read without asking for their key: they are
   /// inline, or the key is the one that is remembered.
@@ -36,31 +39,33 @@ class NeighbourShortWay {
   }
   bool knows_read(const SendRequest& request) const {
     const Sge& sge = request.sges.front();
-    return in_.own.covers(sge.lkey, sge.address, sge.length) && in_.covers_target(request);
+    return in_ != nullptr && in_->own.covers(sge.lkey, sge.address, sge.length) &&
+           in_->covers_target(request);
   }
 
   // What is known is done. False: nothing is remembered any more, and the long way will find out
   // why.
-  [[gnu::always_inline]] bool write(const TargetPeer& peer, const SendRequest& request) {
+  [[gnu::always_inline]] bool write(host::Outbound& link, const TargetPeer& peer,
+                                    const SendRequest& request) {
     const Sge& sge = request.sges.front();
     const bool inlined = has(request.flags, SendFlags::kInline);
     const auto* from =
         inlined ? reinterpret_cast<const std::byte*>(sge.address) : out_.own.at(sge.address);
-    return across(peer, out_, !inlined, [&](const TargetGrant& target) {
+    return across(link, peer, out_, !inlined, [&](const TargetGrant& target) {
       const std::uint64_t offset = request.remote.address - target.base;
       if (target.mapped == nullptr) {
-        return write_by_system_call(link_, from, target.target + offset, sge.length);
+        return write_by_system_call(link, from, target.target + offset, sge.length);
       }
       return memory::guarded_copy(target.mapped + offset, from, sge.length) == memory::Fault::kNone;
     });
   }
-  bool read(const TargetPeer& peer, const SendRequest& request) {
+  bool read(host::Outbound& link, const TargetPeer& peer, const SendRequest& request) {
     const Sge& sge = request.sges.front();
-    std::byte* to = in_.own.at(sge.address);
-    return across(peer, in_, true, [&](const TargetGrant& target) {
+    std::byte* to = in_->own.at(sge.address);
+    return across(link, peer, *in_, true, [&](const TargetGrant& target) {
       const std::uint64_t offset = request.remote.address - target.base;
       if (target.mapped == nullptr) {
-        return read_by_system_call(link_, to, target.target + offset, sge.length);
+        return read_by_system_call(link, to, target.target + offset, sge.length);
       }
       return memory::guarded_copy(to, target.mapped + offset, sge.length) == memory::Fault::kNone;
     });
@@ -75,10 +80,11 @@ class NeighbourShortWay {
 
   /// Finds out about the keys of the request. Those that cannot be remembered are asked about only
   /// now and then.
-  void remember(queue::QueuePair& qp, const TargetPeer& peer, const SendRequest& request);
+  void remember(host::Outbound& link, queue::QueuePair& qp, const TargetPeer& peer,
+                const SendRequest& request);
   bool worth_asking(const SendRequest& request) {
-    Known& known = request.op == SendOp::kRead ? in_ : out_;
-    return request.remote.key != known.unknowable || ++known.passed_over == 0;
+    Known* known = request.op == SendOp::kRead ? in_.get() : &out_;
+    return known == nullptr || request.remote.key != known->unknowable || ++known->passed_over == 0;
   }
   /// Out of line: the quick ways, which may come to this, need no registers for it.
   [[gnu::noinline, gnu::cold]] void forget();
@@ -99,8 +105,8 @@ class NeighbourShortWay {
   /// Does copy(target) while the target's key and queue pair, and our own key where there is one,
   /// are published and hold.
   template <class Copy>
-  [[gnu::always_inline]] bool across(const TargetPeer& peer, const Known& known, bool registered,
-                                     Copy copy) {
+  [[gnu::always_inline]] bool across(const host::Outbound& link, const TargetPeer& peer,
+                                     const Known& known, bool registered, Copy copy) {
     host::FlightSlot* slot = page_.flight();
     if (slot == nullptr) [[unlikely]]
       return false;
@@ -108,9 +114,9 @@ class NeighbourShortWay {
     slot->put(host::FlightUse::kQueuePair, peer.flight);
     slot->put(host::FlightUse::kKey, known.target.flight);
     memory::Flight::order();
-    host::flight_order(link_.fence);
+    host::flight_order(link.fence);
     const bool done = peer.holds() && (!registered || known.own.holds()) && known.target.holds() &&
-                      !link_.dead.load(std::memory_order_relaxed) && copy(known.target);
+                      !link.dead.load(std::memory_order_relaxed) && copy(known.target);
     slot->clear();
     if (registered) memory::Flight::clear(memory::Hold::kLocal);
     if (!done) [[unlikely]]
@@ -118,9 +124,9 @@ class NeighbourShortWay {
     return done;
   }
 
-  host::Outbound& link_;
   host::ProcessPage& page_;
-  Known out_, in_;
+  Known out_;
+  std::unique_ptr<Known> in_;  ///< made by the first read
 };
 
 }  // namespace weft::path
