@@ -380,6 +380,8 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     queue::flush(qp);
     return {};
   }
+  // What failed may not have been seen to yet; the path begins anew behind it.
+  if (from == QpState::kSendQueueError) queue::flush(qp);
   if (to == QpState::kReadyToReceive && neighbours_ != nullptr &&
       qp.service != Service::kUnreliableDatagram &&
       environment_.directory->find(a.remote_gid, a.remote_qpn) == nullptr) {
