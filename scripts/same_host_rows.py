@@ -26,7 +26,7 @@ BARS = [
     bar("write_latency", 8, "us", 1 / 1.4, name="write_latency_limit", limit="two_lines"),
     bar("send_latency", 8, "us", 1 / 0.85, peer="send_latency", limit="two_lines"),
     bar("send_rate", 8, "M/s", 1.5, peer="send_rate", limit="spsc_ring"),
-    *[bar(f"{verb}_heap", size, "GB/s", 0.95, limit="process_vm_readv")
+    *[bar(f"{verb}_heap", size, "GB/s", 0.95, limit="process_vm_readv_same_pages")
       for verb in ("read", "write") for size in SIZES],
     *[bar(f"{verb}_arena", size, "GB/s", 1.3, peer=STREAM_PEERS, limit="memcpy")
       for verb in ("read", "write") for size in SIZES],

@@ -54,16 +54,21 @@ double stream_gb_s(std::size_t bytes, Copy copy) {
   return static_cast<double>(stream_lap(bytes) * bytes) / laps.median_seconds() / 1e9;
 }
 
-using CrossMemoryCall = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
-                                    unsigned long);
-
 struct Target {
   pid_t pid;
   void* memory;
 };
 
+/// Memory of one side that the other writes into, on a page of its own.
+struct alignas(4096) Mailbox {
+  std::atomic<std::uint64_t> value{0};
+};
+
+}  // namespace
+
 void measure_cross_memory(const Lane& lane, const char* name, CrossMemoryCall call,
-                          const Pages& memory, const Target& target) {
+                          std::span<std::byte> memory) {
+  const Target target = lane.swap(Target{getpid(), memory.data()});
   const iovec mine{memory.data(), memory.size()};
   const iovec theirs{target.memory, memory.size()};
   lane.sample(name, memory.size(), "GB/s", [&] {
@@ -75,13 +80,6 @@ void measure_cross_memory(const Lane& lane, const char* name, CrossMemoryCall ca
     });
   });
 }
-
-/// Memory of one side that the other writes into, on a page of its own.
-struct alignas(4096) Mailbox {
-  std::atomic<std::uint64_t> value{0};
-};
-
-}  // namespace
 
 void measure_system_call_limit(const Lane& lane) {
   const auto mailbox = std::make_unique<Mailbox>();
@@ -142,9 +140,9 @@ void measure_copy_limits(const Lane& lane) {
         asm volatile("" ::: "memory");  // or the copies would be merged into one
       });
     });
-    const Target target = lane.swap(Target{getpid(), memory.data()});
-    measure_cross_memory(lane, "limit/process_vm_readv", process_vm_readv, memory, target);
-    measure_cross_memory(lane, "limit/process_vm_writev", process_vm_writev, memory, target);
+    const std::span<std::byte> shown(memory.data(), bytes);
+    measure_cross_memory(lane, "limit/process_vm_readv", process_vm_readv, shown);
+    measure_cross_memory(lane, "limit/process_vm_writev", process_vm_writev, shown);
   }
 }
 

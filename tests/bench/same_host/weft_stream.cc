@@ -47,6 +47,11 @@ void measure_stream(const Lane& lane, const Node& node, verbs::QueuePair& qp, Pl
                            (place == Place::kHeap ? "_heap" : "_arena");
   lane.sample(name.c_str(), bytes, "GB/s",
               [&] { return lane.first() ? stream_gb_s(node, qp, request) : 0.0; });
+  // Which pages a process gets makes more of a difference than weft does.
+  if (place == Place::kHeap) {
+    measure_cross_memory(lane, "limit/process_vm_readv_same_pages", process_vm_readv,
+                         {memory.data(), bytes});
+  }
   lane.meet();
   expect_filled(memory, bytes, op == SendOp::kRead ? kOfSecond : kOfFirst);
   lane.meet();  // nobody frees what the other still reads
