@@ -342,7 +342,7 @@ int ibv_destroy_qp(ibv_qp* shown) {
   const ibv_qp last = *shown;
   weft::shim::Xrcd* const xrcd = qp.xrcd;
   delete &qp;
-  // libfabric closes in one thread, and then looks for what another has not fetched yet.
+  // libfabric looks for what it has not fetched yet after it has destroyed a queue pair.
   weft::shim::forget_completions(last, CompletionQueue::Forgotten::kAllButDone);
   weft::shim::count_users(last, xrcd, -1);
   return 0;

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 
 #define HOLDS(condition)                                                 \
@@ -45,6 +46,34 @@ inline void must(const Result<void>& result, int line = __builtin_LINE()) {
   std::fflush(stdout);
   _exit(1);
 }
+
+/// A process of its own that accepts one channel and does serve(channel), and our end of it.
+struct PeerProcess {
+  template <class Serve>
+  explicit PeerProcess(Serve serve) {
+    int ports[2];
+    HOLDS(pipe(ports) == 0);
+    pid = fork();
+    HOLDS(pid >= 0);
+    std::uint16_t port = 0;
+    if (pid == 0) {
+      Context own = must(Context::create());
+      auto listener = must(own.listen("127.0.0.1", 0));
+      port = listener.port();
+      HOLDS(write(ports[1], &port, sizeof port) == sizeof port);
+      serve(must(listener.accept(channel::in(10s))));
+      _exit(0);
+    }
+    HOLDS(read(ports[0], &port, sizeof port) == sizeof port);
+    for (const int end : ports) close(end);
+    context.emplace(must(Context::create()));
+    channel.emplace(must(context->connect("127.0.0.1", port, channel::in(10s))));
+  }
+
+  pid_t pid = 0;
+  std::optional<Context> context;
+  std::optional<Channel> channel;
+};
 
 /// Two contexts of one process, and channels between them.
 struct Two {

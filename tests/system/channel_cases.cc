@@ -220,22 +220,11 @@ void errors_name_their_cause() {
 
 // The peer is killed with a large message half way: this end learns of it, and goes on with others.
 void a_killed_peer_is_noticed() {
-  int tell[2];
-  HOLDS(pipe(tell) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    Context context = must(Context::create());
-    auto listener = must(context.listen("127.0.0.1", 0));
-    const std::uint16_t port = listener.port();
-    HOLDS(write(tell[1], &port, sizeof port) == sizeof port);
-    Channel peer = must(listener.accept(channel::in(10s)));
-    HOLDS(must(peer.receive(channel::in(10s))).size() > 0);
+  PeerProcess process([](Channel channel) {
+    HOLDS(must(channel.receive(channel::in(10s))).size() > 0);
     kill(getpid(), SIGKILL);
-  }
-  std::uint16_t port = 0;
-  HOLDS(read(tell[0], &port, sizeof port) == sizeof port);
-  Context context = must(Context::create());
-  Channel peer = must(context.connect("127.0.0.1", port, channel::in(10s)));
+  });
+  Channel& peer = *process.channel;
   must(peer.send("go", channel::in(5s)));
   Result<void> result;
   const auto deadline = channel::in(10s);
@@ -246,7 +235,7 @@ void a_killed_peer_is_noticed() {
   HOLDS(!result);
   std::printf("noticed: %s\n", result.error().message.c_str());
   HOLDS(!peer.receive(channel::in(1s)));
-  waitpid(child, nullptr, 0);
+  waitpid(process.pid, nullptr, 0);
   Two two;
   auto [a, b] = two.open();
   HOLDS(pass(two, a, b, "others go on") == "others go on");

@@ -96,29 +96,18 @@ void a_batch_outlives_its_channel() {
 
 /// The peer is killed before it reads: the memory is the caller's again, and no key is open.
 void what_was_lent_to_the_dead_comes_back() {
-  int ports[2];
-  HOLDS(pipe(ports) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    Context context = must(Context::create());
-    auto listener = must(context.listen("127.0.0.1", 0));
-    const std::uint16_t port = listener.port();
-    HOLDS(write(ports[1], &port, sizeof port) == sizeof port);
-    auto channel = must(listener.accept(channel::in(10s)));
+  PeerProcess peer([](Channel channel) {
     must(channel.send("ready", channel::in(5s)));
     for (;;) pause();
-  }
-  std::uint16_t port = 0;
-  HOLDS(read(ports[0], &port, sizeof port) == sizeof port);
-  Context context = must(Context::create());
-  auto channel = must(context.connect("127.0.0.1", port, channel::in(10s)));
+  });
+  Channel& channel = *peer.channel;
   HOLDS(must(channel.receive(channel::in(10s))).text() == "ready");
   const std::vector<std::byte> message(1'000'000);
   const std::uint32_t loan = must(channel.try_lend(message));
   HOLDS(loan != 0);
   HOLDS(!channel.returned(loan));
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  kill(peer.pid, SIGKILL);
+  waitpid(peer.pid, nullptr, 0);
   const auto deadline = channel::in(10s);
   while (!channel.returned(loan)) HOLDS(std::chrono::steady_clock::now() < deadline);
   HOLDS(!channel.connected());

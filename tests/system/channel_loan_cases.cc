@@ -86,26 +86,16 @@ void a_loan_can_be_taken_back() {
 /// The peer stands still while a large message waits to be read. The call ends with its deadline,
 /// and the memory is the caller's: whatever it writes there, the peer never sees.
 void a_send_that_times_out_takes_its_memory_back() {
-  int ports[2];
-  HOLDS(pipe(ports) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    Context context = must(Context::create());
-    auto listener = must(context.listen("127.0.0.1", 0));
-    const std::uint16_t port = listener.port();
-    HOLDS(write(ports[1], &port, sizeof port) == sizeof port);
-    auto channel = must(listener.accept(channel::in(10s)));
+  PeerProcess peer([](Channel channel) {
     for (;;) {  // sends back what comes, its first bytes at least
       const auto message = must(channel.receive(channel::in(20s)));
       must(channel.send(message.bytes().first(std::min<std::size_t>(message.size(), 8)),
                         channel::in(5s)));
       if (message.text() == "end") _exit(0);
     }
-  }
-  std::uint16_t port = 0;
-  HOLDS(read(ports[0], &port, sizeof port) == sizeof port);
-  Context context = must(Context::create());
-  auto channel = must(context.connect("127.0.0.1", port, channel::in(10s)));
+  });
+  const pid_t child = peer.pid;
+  Channel& channel = *peer.channel;
   const auto echo = [&](const std::string& text) {
     must(channel.send(text, channel::in(5s)));
     return std::string(must(channel.receive(channel::in(5s))).text());
@@ -113,7 +103,7 @@ void a_send_that_times_out_takes_its_memory_back() {
   HOLDS(echo("first") == "first");
   // Until the child has nothing more to do.
   for (const auto quiet = channel::in(50ms); std::chrono::steady_clock::now() < quiet;) {
-    context.progress();
+    peer.context->progress();
   }
   HOLDS(kill(child, SIGSTOP) == 0);
   int status = 0;

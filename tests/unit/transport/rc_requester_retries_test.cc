@@ -44,6 +44,23 @@ TEST_F(Requester, has_all_retries_again_after_progress) {
   EXPECT_EQ(end.state(), QpState::kReadyToSend);
 }
 
+/// One message that was acknowledged soon, so that the round trip is known; then one of four
+/// frames.
+class ProbingRequester : public Requester {
+ protected:
+  void send_four_frames() {
+    end.qp.attributes.timeout = 14;
+    post(1, SendOp::kSend, 10);
+    EXPECT_EQ(sent(), Numbers{0});
+    end.now() += 100'000;
+    ack(0);
+    window_before = end.requester.window.frames();
+    post(2, SendOp::kSend, 4 * kMtu);
+    EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  }
+  std::uint32_t window_before = 0;
+};
+
 TEST_F(Requester, probes_early_once_it_knows_the_round_trip_and_keeps_the_retries_for_later) {
   // B2.1
   end.qp.attributes.timeout = 14;
@@ -70,15 +87,9 @@ TEST_F(Requester, probes_early_once_it_knows_the_round_trip_and_keeps_the_retrie
   EXPECT_EQ(completed(), Ids{2});
 }
 
-TEST_F(Requester, goes_back_when_a_probe_was_all_that_arrived) {
+TEST_F(ProbingRequester, goes_back_when_a_probe_was_all_that_arrived) {
   // B2.1
-  end.qp.attributes.timeout = 14;
-  post(1, SendOp::kSend, 10);
-  EXPECT_EQ(sent(), Numbers{0});
-  end.now() += 100'000;
-  ack(0);
-  post(2, SendOp::kSend, 4 * kMtu);
-  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  send_four_frames();
   end.advance_to(next_deadline(end.requester));
   EXPECT_EQ(sent(), Numbers{1});
   ack(1);
@@ -87,15 +98,9 @@ TEST_F(Requester, goes_back_when_a_probe_was_all_that_arrived) {
   EXPECT_EQ(completed(), (Ids{1, 2}));
 }
 
-TEST_F(Requester, sends_again_long_before_the_time_out_what_was_lost_a_second_time) {
+TEST_F(ProbingRequester, sends_again_long_before_the_time_out_what_was_lost_a_second_time) {
   // B2.1
-  end.qp.attributes.timeout = 14;
-  post(1, SendOp::kSend, 10);
-  EXPECT_EQ(sent(), Numbers{0});
-  end.now() += 100'000;
-  ack(0);
-  post(2, SendOp::kSend, 4 * kMtu);
-  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+  send_four_frames();
   nak(1, NakCode::kPsnSequence);
   EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
   for (int again = 0; again < 3; ++again) {
@@ -107,21 +112,14 @@ TEST_F(Requester, sends_again_long_before_the_time_out_what_was_lost_a_second_ti
   EXPECT_EQ(completed(), (Ids{1, 2}));
 }
 
-TEST_F(Requester, sends_nothing_more_when_a_probe_finds_everything_there) {
-  end.qp.attributes.timeout = 14;
-  post(1, SendOp::kSend, 10);
-  EXPECT_EQ(sent(), Numbers{0});
-  end.now() += 100'000;
-  ack(0);
-  const std::uint32_t window = end.requester.window.frames();
-  post(2, SendOp::kSend, 4 * kMtu);
-  EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
+TEST_F(ProbingRequester, sends_nothing_more_when_a_probe_finds_everything_there) {
+  send_four_frames();
   end.advance_to(next_deadline(end.requester));
   EXPECT_EQ(sent(), Numbers{1});
   ack(4);
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(completed(), (Ids{1, 2}));
-  EXPECT_GE(end.requester.window.frames(), window) << "the peer only slept";
+  EXPECT_GE(end.requester.window.frames(), window_before) << "the peer only slept";
 }
 
 TEST_F(Requester, offers_again_after_a_pause_what_a_busy_port_did_not_take) {

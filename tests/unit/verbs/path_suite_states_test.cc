@@ -252,7 +252,26 @@ TEST_P(PathDraining, a_drained_queue_pair_still_serves_its_peer) {
   EXPECT_TRUE(near.holds(6));
 }
 
-class PathEnds : public PathSuite {};
+class PathEnds : public PathSuite {
+ protected:
+  /// Without asking for the completions of the sends.
+  void send_three(Link& link, Memory& from, Memory& to) {
+    for (std::uint64_t i = 0; i < 3; ++i) post_receive(link.b, i, {to.sge()});
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      post(link.a, {.wr_id = i, .op = SendOp::kSend, .flags = SendFlags::kNone}, {from.sge()});
+    }
+  }
+  void expect_three_received() {
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(is_done(next(b.receives), i, CompletionOp::kReceive, 8));
+    }
+  }
+  void end_both(Link& link) {
+    must(link.b.modify(QpState::kError));
+    must(link.a.modify(QpState::kError));
+    EXPECT_TRUE(is_quiet(a.sends));
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Over, PathEnds,
                          testing::Values(Way{Wire::kDirect, false}, Way{Wire::kNeighbour, false}),
                          way_name);
@@ -260,35 +279,21 @@ INSTANTIATE_TEST_SUITE_P(Over, PathEnds,
 TEST_P(PathEnds, what_was_received_is_not_flushed) {
   // Also when nobody asked for its completion, and the news of it had time: on a wire the
   // acknowledgement has long been there.
-  auto [qa, qb] = connect();
+  Link link = connect();
   Memory from(a, 8), to(b, 8);
-  for (std::uint64_t i = 0; i < 3; ++i) post_receive(qb, i, {to.sge()});
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    post(qa, {.wr_id = i, .op = SendOp::kSend, .flags = SendFlags::kNone}, {from.sge()});
-  }
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(is_done(next(b.receives), i, CompletionOp::kReceive, 8));
-  }
-  must(qb.modify(QpState::kError));
-  must(qa.modify(QpState::kError));
-  EXPECT_TRUE(is_quiet(a.sends));
+  send_three(link, from, to);
+  expect_three_received();
+  end_both(link);
 }
 
 TEST_P(PathEnds, what_had_come_by_then_is_received) {
   // A program that did not poll once between a message and its own end, as a device would have
   // taken it meanwhile.
-  auto [qa, qb] = connect();
+  Link link = connect();
   Memory from(a, 8), to(b, 8);
-  for (std::uint64_t i = 0; i < 3; ++i) post_receive(qb, i, {to.sge()});
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    post(qa, {.wr_id = i, .op = SendOp::kSend, .flags = SendFlags::kNone}, {from.sge()});
-  }
-  must(qb.modify(QpState::kError));
-  must(qa.modify(QpState::kError));
-  EXPECT_TRUE(is_quiet(a.sends));
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(is_done(next(b.receives), i, CompletionOp::kReceive, 8));
-  }
+  send_three(link, from, to);
+  end_both(link);
+  expect_three_received();
 }
 
 }  // namespace
