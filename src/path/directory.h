@@ -33,6 +33,8 @@ class QueuePairTable {
   virtual queue::QueuePair* find(Qpn qpn) = 0;
   /// The number is one of this controller's: several may have the same address.
   virtual bool owns(Qpn) const { return true; }
+  /// Messages have come for this queue pair that its owner has not fetched yet.
+  virtual bool has_unfetched(Qpn) { return false; }
   /// Its queue pairs that are attached to a multicast group.
   virtual std::vector<Qpn> members(const Gid& /*group*/) { return {}; }
   /// A frame for kManagementQpn came, by this way. False: nobody here takes such frames.

@@ -57,6 +57,18 @@ void CompletionQueue::forget(Qpn qpn, Forgotten what) {
   head_.store(kept, std::memory_order_relaxed);
 }
 
+bool CompletionQueue::has_received(Qpn qpn) {
+  const std::lock_guard guard(lock_);
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  for (std::uint32_t at = head_.load(std::memory_order_relaxed); at != tail; ++at) {
+    const Completion& completion = ring_[at & mask_];
+    if (completion.qpn == qpn && completion.ok() && completion.op >= CompletionOp::kReceive) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const std::lock_guard guard(lock_);
   if (capacity == 0 || size() > capacity) return false;

@@ -119,6 +119,8 @@ class CompletionQueue {
   /// all but the news that its own work was done.
   enum class Forgotten : std::uint8_t { kAll, kAllButDone };
   void forget(Qpn qpn, Forgotten what);
+  /// Whether a message that this queue pair has received waits here.
+  bool has_received(Qpn qpn);
   /// Changes the capacity; false if more completions than that are waiting, or without memory.
   bool resize(std::uint32_t capacity);
 

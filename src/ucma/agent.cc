@@ -159,6 +159,7 @@ void Agent::on_timers(Nanoseconds time) {
     if (id->connection) id->connection->on_timer(time, out);
     if (id->query) id->query->on_timer(time, out);
     apply(*id, out);
+    if (!id->held.empty()) arm(release_held(*id, time));
   }
 }
 
@@ -278,7 +279,7 @@ void Agent::apply(Identifier& id, cm::Outcome& out) {
     const cm::Message message = out.messages[i];
     if (!transmit(id, message)) nobody_there(id, out);
   }
-  for (const cm::Event& event : out.events) post(id, make_event(id, event));
+  for (const cm::Event& event : out.events) report(id, event);
   if (id.connection) arm(id.connection->deadline());
   if (id.query) arm(id.query->deadline());
 }

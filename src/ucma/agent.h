@@ -134,6 +134,13 @@ class Agent {
   /// tells them.
   void farewell();
 
+  // The end of a connection waits for its last messages (agent_last_messages.cc).
+  void report(Identifier& id, const cm::Event& event);
+  static bool has_unfetched(const Identifier& id);
+  /// Posts what is held if it is time; the deadline of the next look otherwise.
+  Nanoseconds release_held(Identifier& id, Nanoseconds now);
+  void post_held(Identifier& id);
+
   // The thread and the way out (agent.cc).
   static void run(Agent& agent);
   /// True: the exchange has no room for more peers now.

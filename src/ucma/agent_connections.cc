@@ -45,6 +45,7 @@ int Agent::connect(Identifier& id, cm::Request terms, std::span<const std::byte>
   if (id.off_host && !claim_block()) return EMFILE;
   const cm::CommId number = new_comm_id();
   id.connection.emplace(number, random_psn(), cm::Timing());
+  id.local_qpn = terms.qpn;
   by_comm_id_[number] = &id;
   cm::Outcome out;
   id.connection->request(std::move(terms), now(), out);
@@ -71,6 +72,7 @@ int Agent::ask(Identifier& id, std::span<const std::byte> private_data) {
 int Agent::accept(Identifier& id, const cm::Reply& terms) {
   cm::Outcome out;
   if (!id.connection || !id.connection->accept(terms, now(), out)) return EINVAL;
+  id.local_qpn = terms.qpn;
   apply(id, out);
   return 0;
 }
@@ -100,6 +102,8 @@ int Agent::reject(Identifier& id, cm::RejectReason reason,
 int Agent::disconnect(Identifier& id) {
   if (!id.connection) return EINVAL;
   cm::Outcome out;
+  id.ended_here = true;
+  post_held(id);
   // Not connected any more, or not yet: as the kernel, that is no error.
   id.connection->disconnect(now(), out);
   apply(id, out);

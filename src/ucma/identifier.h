@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "cm/connection.h"
 #include "cm/host_exchange.h"
@@ -84,7 +85,11 @@ struct Identifier {
   /// To be sent again if the link led to nobody; gone once somebody has answered.
   std::unique_ptr<const cm::Message> first_message;
 
-  std::uint32_t local_qpn = 0;
+  Qpn local_qpn;  ///< of the connection; 0: not known yet
+  /// Events that wait, in order, until the program has fetched what the connection brought.
+  std::vector<cm::Event> held;
+  Nanoseconds held_since = 0;
+  bool ended_here = false;  ///< the program itself has asked for the end
   QKey qkey;
   std::uint32_t backlog_left = 0;
   std::uint32_t events_reported = 0;

@@ -182,6 +182,18 @@ queue::QueuePair* Controller::find(Qpn qpn) {
   return nullptr;
 }
 
+bool Controller::has_unfetched(Qpn qpn) {
+  if (inherited()) return false;
+  engine_.progress();  // what has reached this process counts, although nobody has looked yet
+  queue::QueuePair* const qp = find(qpn);
+  if (qp == nullptr) return false;
+  // A target of extended connections has no completion queue of its own.
+  const bool any =
+      qp->xrc_domain == nullptr && qp->recv_cq != nullptr && qp->recv_cq->has_received(qpn);
+  memory::Flight::clear(memory::Hold::kPeer);
+  return any;
+}
+
 Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& setup) {
   if (auto ok = check_ours(); !ok) return tl::unexpected(ok.error());
   if (live_.fetch_add(1, std::memory_order_relaxed) >= info_.max_queue_pairs) {

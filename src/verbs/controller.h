@@ -126,6 +126,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   // QueuePairTable
   queue::QueuePair* find(Qpn qpn) override;
   bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
+  bool has_unfetched(Qpn qpn) override;
   bool on_management(const wire::Packet& packet, const network::Flow& flow) override;
   std::vector<Qpn> members(const Gid& group) override;
 

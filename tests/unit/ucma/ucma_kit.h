@@ -250,25 +250,25 @@ struct Pair {
   Id passive{};
 
   /// Up to the program's decision at the server.
-  rdma_ucm_event_resp request(std::string_view data = "") {
+  rdma_ucm_event_resp request(std::string_view data = "", std::uint32_t qpn = 0x11) {
     rdma_ucm_event_resp event{};
-    request_into(event, data);
+    request_into(event, data, qpn);
     return event;
   }
-  void request_into(rdma_ucm_event_resp& event, std::string_view data) {
+  void request_into(rdma_ucm_event_resp& event, std::string_view data, std::uint32_t qpn) {
     ASSERT_EQ(listener.bind("127.0.0.1", 0), 0);
     ASSERT_EQ(listener.listen(), 0);
     ASSERT_NO_FATAL_FAILURE(active.resolve_all("127.0.0.1", listener.port()));
-    ASSERT_EQ(active.connect(data), 0);
+    ASSERT_EQ(active.connect(data, qpn), 0);
     const auto arrived = server.next();
     ASSERT_TRUE(arrived);
     ASSERT_EQ(static_cast<EventCode>(arrived->event), EventCode::kConnectRequest);
     event = *arrived;
     passive = {&server, arrived->id};
   }
-  void establish() {
-    request();
-    ASSERT_EQ(passive.accept(), 0);
+  void establish(std::uint32_t active_qpn = 0x11, std::uint32_t passive_qpn = 0x22) {
+    request("", active_qpn);
+    ASSERT_EQ(passive.accept("", passive_qpn), 0);
     ASSERT_EQ(client.next_code(), EventCode::kConnectResponse);
     ASSERT_EQ(active.confirm(), 0);
     ASSERT_EQ(server.next_code(), EventCode::kEstablished);
