@@ -99,6 +99,27 @@ bool RingProducer::peek(Answered* out) {
   return true;
 }
 
+std::uint8_t RingProducer::pop_followers(const Answered& first, std::uint8_t most) {
+  if (first.lines != 1) return 0;
+  std::uint8_t count = 0;
+  const std::uint64_t given_back = (returned_ - collected_) / kLine;
+  while (count < most && count + 1u < given_back) {
+    const Pending& next = pending_at(count + 1u);
+    const Record* record = at(collected_ + (count + 1u) * kLine);
+    if (next.owner != first.owner || next.cookie != first.cookie + count + 1 || next.lines != 1 ||
+        next.messages != 1 || next.awaited ||
+        __atomic_load_n(&record->status, __ATOMIC_RELAXED) != 0) {
+      break;
+    }
+    ++count;
+  }
+  // The first of them takes the place of the last, which pop() takes out.
+  collected_ += std::uint64_t{count} * kLine;
+  pending_first_ = (pending_first_ + count) & (pending_.size() - 1);
+  pending_count_ -= count;
+  return count;
+}
+
 void RingProducer::pop() {
   const Pending& pending = pending_at(0);
   if (window_ != size_ && collected_ >= grown_at_) window_ = size_;

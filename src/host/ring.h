@@ -111,6 +111,10 @@ class RingProducer {
   bool peek(Answered* out);
   /// Done with what peek() showed.
   void pop();
+  /// Before that: takes out, and counts, the records right behind it that are its like: given back,
+  /// executed without an answer, of its owner, in one line, awaited by nobody, their cookies those
+  /// that follow its own.
+  std::uint8_t pop_followers(const Answered& first, std::uint8_t most);
   /// The consumer's position makes no sense: it is broken or hostile.
   bool broken() const { return broken_; }
   /// Records of this owner are nobody's from now on.

@@ -35,6 +35,9 @@ class Source {
   bool active() const { return links_.load(std::memory_order_relaxed) != 0; }
   /// Does a bounded amount of what there is to do; true if something was done.
   virtual bool poll() = 0;
+  /// For whoever has found this completion queue empty: the message that it most likely waits for,
+  /// if that is there, with nothing else done. False: poll().
+  virtual bool receive(const queue::CompletionQueue&, Completion*) { return false; }
   /// True when poll() would find something. Asked before the helper sleeps.
   virtual bool has_work() = 0;
   /// How many requests were executed that a peer waits for and the program never sees: reads and
@@ -96,6 +99,12 @@ class Engine final : public queue::Scheduler {
     if ((source_ == nullptr || !source_->active()) && idle()) return;
     count_poll();
     progress();
+  }
+  /// The short way of a poll, to be tried first: see Source.
+  bool receive(const queue::CompletionQueue& cq, Completion* out) {
+    if (source_ == nullptr || !source_->active() || !source_->receive(cq, out)) return false;
+    count_poll();
+    return true;
   }
   /// Flushes queue pairs that failed: what a post does on its way out. Unfinished work is left to
   /// progress(), since a post copies only so much.

@@ -300,28 +300,6 @@ Answer NeighbourExecution::atomic() {
   return Answer::kDone;
 }
 
-bool NeighbourExecution::send_quickly(std::span<const std::byte> message) {
-  if (inbox_->receive != nullptr || qp_.shared_receive != nullptr) return false;
-  std::uint64_t filled = 0;
-  const auto fill = [&](std::uint64_t wr_id, const Sge& sge) {
-    filled = wr_id;
-    return message.size() <= sge.length &&
-           inbox_->into.covers(sge.lkey, sge.address, message.size()) &&
-           store_where_known(sge, message);
-  };
-  if (!qp_.rq.fill_single(fill)) return false;
-  tell_sender();
-  qp_.recv_cq->emplace_fresh(false, [&](Completion& completion) {
-    completion = {};
-    completion.wr_id = filled;
-    completion.op = CompletionOp::kReceive;
-    completion.byte_count = static_cast<std::uint32_t>(message.size());
-    completion.qpn = qp_.qpn;
-    completion.source_qp = Qpn(header_.source);
-  });
-  return true;
-}
-
 Answer NeighbourExecution::send_whole(std::span<const std::byte> message, std::uint8_t flags,
                                       bool last) {
   transport::ReceiveOutcome outcome;

@@ -29,7 +29,29 @@ class NeighbourExecution {
   /// A message that is there as a whole; `last`: the record has no other behind it.
   Answer send_whole(std::span<const std::byte> message, std::uint8_t flags, bool last);
   /// What send_whole() does when all is well and nothing special: false, and nothing done, if not.
-  bool send_quickly(std::span<const std::byte> message);
+  /// deliver(fill) gets who fills the completion in.
+  template <class Deliver>
+  bool send_quickly(std::span<const std::byte> message, Deliver deliver) {
+    if (inbox_->receive != nullptr || qp_.shared_receive != nullptr) return false;
+    std::uint64_t filled = 0;
+    const auto fill = [&](std::uint64_t wr_id, const Sge& sge) {
+      filled = wr_id;
+      return message.size() <= sge.length &&
+             inbox_->into.covers(sge.lkey, sge.address, message.size()) &&
+             store_where_known(sge, message);
+    };
+    if (!qp_.rq.fill_single(fill)) return false;
+    tell_sender();
+    deliver([&](Completion& completion) {
+      completion = {};
+      completion.wr_id = filled;
+      completion.op = CompletionOp::kReceive;
+      completion.byte_count = static_cast<std::uint32_t>(message.size());
+      completion.qpn = qp_.qpn;
+      completion.source_qp = Qpn(header_.source);
+    });
+    return true;
+  }
   /// Of one that takes datagrams.
   void datagram(const Gid& source);
 
@@ -75,7 +97,7 @@ class NeighbourExecution {
   std::optional<ShortSend> short_send_at(std::uint32_t at) const;
 
   /// The grant that is remembered covers it. False: the grant holds no more, or the memory is gone.
-  bool store_where_known(const Sge& sge, std::span<const std::byte> message) {
+  [[gnu::always_inline]] bool store_where_known(const Sge& sge, std::span<const std::byte> message) {
     const memory::Grant<LocalKey>& into = inbox_->into;
     memory::Flight::publish(memory::Hold::kScatter, into.entry);
     const bool stored =

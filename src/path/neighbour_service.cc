@@ -27,13 +27,16 @@ NeighbourInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t
   return &static_cast<NeighbourPath&>(*qp.path).inbox;
 }
 
-}  // namespace
+constexpr std::uint8_t kWhole = kFirstPart | kLastPart;
 
-bool serve_short_send(host::Inbound& link, const LastServed& last) {
+/// Calls execute(qp, taken) for the next record if it is a send, whole, in turn and for the queue
+/// pair of the last one, which is published then, with its recv_lock. Gives what that gives.
+template <class Execute>
+[[gnu::always_inline]] inline bool on_short_send(const host::Inbound& link, const LastServed& last,
+                                                 Execute execute) {
   Taken taken;
   if (!link.ring.peek_line(&taken)) return false;
   const RecordHeader& header = taken.header;
-  constexpr std::uint8_t kWhole = kFirstPart | kLastPart;
   if (static_cast<Ask>(header.kind) != Ask::kSend || !last.is_for(link, header) ||
       (header.flags & kAllFlags) != kWhole || header.bytes != header.length ||
       last.inbox == nullptr) {
@@ -41,28 +44,63 @@ bool serve_short_send(host::Inbound& link, const LastServed& last) {
   }
   QueuePair& qp = *last.qp;
   Flight::publish(Hold::kPeer, &qp);
-  bool served = false;
+  bool executed = false;
   if (qp.recv_lock.try_enter()) {
-    served = qp.epoch.load(std::memory_order_acquire) == last.epoch &&
-             header.sequence == last.inbox->expected && qp.xrc_domain == nullptr;
-    if (served) [[likely]] {
-      link.ring.accept_line(taken);
-      NeighbourExecution execution(qp, link, taken, last.inbox);
-      const std::span<const std::byte> message(taken.record->payload, header.bytes);
-      const Answer answer = execution.send_quickly(message)
-                                ? Answer::kDone
-                                : execution.send_whole(message, kWhole, true);
-      if (answer == Answer::kDone) [[likely]] {
-        ++last.inbox->expected;
-        last.inbox->use = 0;
-      } else {
-        taken.record->status = status_with(answer, qp.attributes.min_rnr_timer);
-      }
-    }
+    executed = qp.epoch.load(std::memory_order_acquire) == last.epoch &&
+               header.sequence == last.inbox->expected && qp.xrc_domain == nullptr &&
+               execute(qp, taken);
     qp.recv_lock.leave();
   }
   Flight::clear(Hold::kPeer);
-  return served;
+  return executed;
+}
+
+std::span<const std::byte> message_in(const Taken& taken) {
+  return {taken.record->payload, taken.header.bytes};
+}
+
+void advance(NeighbourInbox& inbox) {
+  ++inbox.expected;
+  inbox.use = 0;
+}
+
+}  // namespace
+
+bool serve_short_send(host::Inbound& link, const LastServed& last) {
+  return on_short_send(link, last, [&](QueuePair& qp, const Taken& taken) {
+    link.ring.accept_line(taken);
+    NeighbourExecution execution(qp, link, taken, last.inbox);
+    const auto message = message_in(taken);
+    const auto queue = [&](auto fill) { qp.recv_cq->emplace(false, fill); };
+    const Answer answer = execution.send_quickly(message, queue)
+                              ? Answer::kDone
+                              : execution.send_whole(message, kWhole, true);
+    if (answer == Answer::kDone) [[likely]] {
+      advance(*last.inbox);
+    } else {
+      taken.record->status = status_with(answer, qp.attributes.min_rnr_timer);
+    }
+    return true;
+  });
+}
+
+bool receive_short_send(host::Inbound& link, const LastServed& last, Completion* out) {
+  bool handed_over = false;
+  on_short_send(link, last, [&](QueuePair& qp, const Taken& taken) {
+    // Somebody waits for it to be given back, or will: the long way sees to that.
+    if (taken.record->awaited != 0) [[unlikely]]
+      return false;
+    NeighbourExecution execution(qp, link, taken, last.inbox);
+    const auto hand_over = [&](auto fill) { handed_over = qp.recv_cq->hand_over(out, fill); };
+    if (!execution.send_quickly(message_in(taken), hand_over)) [[unlikely]]
+      return false;
+    link.ring.accept_line(taken);
+    advance(*last.inbox);
+    ++link.owed;
+    link.idle_rounds = 0;
+    return true;
+  });
+  return handed_over;
 }
 
 void RecordService::serve(const Taken& taken) {
@@ -145,7 +183,7 @@ bool RecordService::look_up(const RecordHeader& header) {
       return false;
     }
   }
-  last_ = {&link_, qp, inbox, &gid, epoch, header.destination, header.source, port};
+  last_ = {&link_, qp, qp->recv_cq, inbox, &gid, epoch, header.destination, header.source, port};
   return true;
 }
 

@@ -17,10 +17,11 @@ namespace weft::path {
 /// Whom the last record of a link was for. Remembered by whoever polls the link, and good until the
 /// epoch of the queue pair moves.
 struct LastServed {
-  const host::Inbound* link = nullptr;
+  host::Inbound* link = nullptr;
   queue::QueuePair* qp = nullptr;
-  NeighbourInbox* inbox = nullptr;  ///< null: it takes datagrams
-  const Gid* gid = nullptr;         ///< the initiator's
+  const queue::CompletionQueue* cq = nullptr;  ///< of what it receives
+  NeighbourInbox* inbox = nullptr;             ///< null: it takes datagrams
+  const Gid* gid = nullptr;                    ///< the initiator's
   std::uint32_t epoch = 0;
   std::uint32_t destination = ~std::uint32_t{0}, source = 0;
   unsigned port = 0;
@@ -34,6 +35,9 @@ struct LastServed {
 /// Executes the next record of the link by a shorter way, if it is a send, whole, in turn and for
 /// the queue pair of the last one. The ring is ready(). False: nothing was done.
 bool serve_short_send(host::Inbound& link, const LastServed& last);
+/// The same for the one who polls the queue pair's completion queue, and has found it empty: its
+/// completion goes straight to *out. False: nothing was done, or the completion is in the queue.
+bool receive_short_send(host::Inbound& link, const LastServed& last, Completion* out);
 
 /// Keeps the queue pair of the last record, published and with its lock, for the next record: most
 /// often that is for the same.

@@ -4,12 +4,14 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "memory/copy.h"
 #include "memory/flight.h"
 #include "obs/log.h"
 #include "path/direct_copy.h"
+#include "path/neighbour_outbox.h"
 #include "path/neighbour_path.h"
 
 namespace weft::path {
@@ -27,10 +29,13 @@ constexpr std::uint32_t kManyLines = 4;
 /// often those that are given wait for more of them.
 constexpr int kIdlePolls = 8;
 constexpr std::uint32_t kIdleRounds = 4;
-/// Polls that bring messages before answers are looked for all the same.
-constexpr int kMostPassedOver = 32;
+/// Polls that bring messages before answers are looked for at the first one that brings none, and
+/// before they are looked for all the same.
+constexpr int kManyPassedOver = 16, kMostPassedOver = 64;
 /// Turns at the rings before a queue pair ends: enough for what has come, and no more than that.
 constexpr int kLastTurns = 64;
+/// Records whose answers are taken together with that of the one before.
+constexpr std::uint8_t kMostFollowers = 63;
 /// How long a connecting queue pair waits for the other process to answer the first call.
 constexpr int kWelcomeWait_ms = 100;
 
@@ -119,15 +124,17 @@ inline void Neighbours::collect_awaited() {
 }
 
 /// Asked after ready(): of the record that was seen there, the answers that came before it.
-bool Neighbours::answers_wait() const {
-  const auto& links = presence_->outbound();
-  return std::any_of(links.begin(), links.end(),
-                     [](const auto& link) { return has_awaited(*link); });
+inline bool Neighbours::answers_wait() const {
+  for (const auto& link : presence_->outbound()) {
+    if (has_awaited(*link)) return true;
+  }
+  return false;
 }
 
 inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
   collect_awaited();
   std::uint32_t lines = serve_short_send(link, last) ? 1 : 0;
+  if (lines == 1) expected_ = &last;
   if (lines == 0 || (link.ring.ready() && !answers_wait())) lines += serve_more(link, last);
   link.owed += lines;
   link.idle_rounds = 0;
@@ -149,16 +156,45 @@ inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
   return came;
 }
 
+/// Nothing is looked at but the ring of the last message: what else there may be to do waits for
+/// poll(), and for no longer than a few messages.
+bool Neighbours::receive(const queue::CompletionQueue& cq, Completion* out) {
+  if (!presence_->receive_lock.try_enter()) [[unlikely]]
+    return false;
+  const bool received = receive_expected(cq, out);
+  presence_->receive_lock.leave();
+  return received;
+}
+
+inline bool Neighbours::receive_expected(const queue::CompletionQueue& cq, Completion* out) {
+  const LastServed* last = expected_;
+  if (last == nullptr || last->cq != &cq) return false;
+  host::Inbound& link = *last->link;
+  if (!link.ring.ready()) {
+    paused_ = true;
+    base::relax();
+    if (!link.ring.ready()) return false;
+  }
+  if (passed_over_ + 1 >= kMostPassedOver || link.owed >= kMostOwed || link.ring.awaited() ||
+      answers_wait()) [[unlikely]] {
+    return false;
+  }
+  ++passed_over_;
+  idle_polls_ = 0;
+  return receive_short_send(link, *last, out);
+}
+
 bool Neighbours::poll() {
   if (!presence_->receive_lock.try_lock()) return false;  // somebody else is at it
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
   bool came = false;
-  for (bool paused = false;; paused = true) {
+  for (bool paused = std::exchange(paused_, false);; paused = true) {
     came = serve_rings();
     // A message that came is what the program waits for; all else can wait a little, and most of it
     // for longer.
     if (came) idle_polls_ = 0;
-    if (came ? ++passed_over_ >= kMostPassedOver : in_a_hurry() || ++idle_polls_ >= kIdlePolls) {
+    if (came ? ++passed_over_ >= kMostPassedOver
+             : passed_over_ >= kManyPassedOver || in_a_hurry() || ++idle_polls_ >= kIdlePolls) {
       break;
     }
     if (came || paused) return came || owes_;
@@ -225,6 +261,7 @@ bool Neighbours::give_back_all() {
       // What it sent before its end has been executed.
       links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
       last_.fill({});  // another link may come to lie where this was
+      expected_ = nullptr;
       presence_->dropped_link();
       did = true;
       continue;
@@ -275,7 +312,13 @@ bool Neighbours::collect(host::Outbound& link) {
             owner = qp;
             Flight::publish(Hold::kSelf, owner);
           }
-          take_answer(answered, answers_[count++]);
+          RingAnswer& answer = answers_[count++];
+          take_answer(answered, answer);
+          // Many small messages that nobody waits for are as one record of many.
+          if (answer.messages == 1 && answer.status == 0 &&
+              NeighbourOutbox::completes(answer.cookie)) {
+            answer.messages += link.ring.pop_followers(answered, kMostFollowers);
+          }
         }
         if (answered.awaited) link.await(-1);
         link.ring.pop();

@@ -54,6 +54,7 @@ class Neighbours final : public Source {
 
   // Source
   bool poll() override;
+  bool receive(const queue::CompletionQueue& cq, Completion* out) override;
   bool has_work() override;
   std::uint64_t served_unseen() const override {
     return served_unseen_.load(std::memory_order_relaxed);
@@ -63,6 +64,7 @@ class Neighbours final : public Source {
   void farewell() override;
 
  private:
+  bool receive_expected(const queue::CompletionQueue& cq, Completion* out);
   bool serve_rings();
   void serve(host::Inbound& link, LastServed& last);
   std::uint32_t serve_more(host::Inbound& link, LastServed& last);
@@ -86,6 +88,8 @@ class Neighbours final : public Source {
   // Under the presence's receive_lock.
   std::array<RingAnswer, 64> answers_;
   std::array<LastServed, 8> last_;               ///< by the places of links, which may share one
+  const LastServed* expected_ = nullptr;         ///< of those, who is likely to send next
+  bool paused_ = false;                          ///< receive() did, in vain
   int passed_over_ = 0;                          ///< polls that brought messages
   int idle_polls_ = 0;                           ///< polls that brought none
   bool hurries_ = false;                         ///< somebody waits for a record to be given back

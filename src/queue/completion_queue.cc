@@ -33,7 +33,6 @@ void CompletionQueue::notify(bool solicited) {
 
 void CompletionQueue::request_notify(bool solicited_only) {
   const std::lock_guard guard(lock_);
-  reader_ = nullptr;  // from now on each gives an event
   // An armed "any" is never weakened to "solicited" by a later call.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
   const std::uint32_t tail = tail_.load(std::memory_order_relaxed);

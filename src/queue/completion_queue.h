@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
 
 #include "base/biased_lock.h"
 #include "host/fork.h"
@@ -49,13 +48,19 @@ class CompletionQueue {
     const std::lock_guard guard(lock_);
     place(solicited, fill);
   }
-  /// The same, for one that somebody is likely to wait for in take_fresh().
+  /// The same by whoever polls, who has found the queue empty: the completion goes straight to
+  /// *out, and not by way of the ring. False: it is in the ring, since others wait before it, or
+  /// for it.
   template <class Fill>
-  void emplace_fresh(bool solicited, Fill fill) {
+  bool hand_over(Completion* out, Fill fill) {
     const std::lock_guard guard(lock_);
-    if (reader_ == nullptr || !empty()) return place(solicited, fill);
-    served_ = std::exchange(reader_, nullptr);
-    fill(*served_);
+    const bool straight = empty() && armed_ == Armed::kNo;
+    if (straight) [[likely]] {
+      fill(*out);
+    } else {
+      place(false, fill);
+    }
+    return straight;
   }
 
   /// Takes up to out.size() completions, oldest first. Any thread.
@@ -81,15 +86,6 @@ class CompletionQueue {
     }
     lock_.leave();
     return any;
-  }
-
-  /// The same for a caller that has found the queue empty and now calls progress(): the first
-  /// completion that this brings may go straight to *out, and not by way of the ring.
-  template <class Progress>
-  bool take_fresh(Completion* out, Progress progress) {
-    const bool offered = offer(out);
-    progress();
-    return (offered && retract(out)) || (!empty() && take_one(out));
   }
 
   /// The same, with each completion shown where it lies: visit(const Completion&), which must be
@@ -159,23 +155,6 @@ class CompletionQueue {
     return n;
   }
   std::size_t take_slowly(std::span<Completion> out);
-  bool offer(Completion* out) {
-    if (!lock_.try_enter()) [[unlikely]]
-      return false;
-    const bool offered =
-        reader_ == nullptr && served_ == nullptr && armed_ == Armed::kNo && empty();
-    if (offered) reader_ = out;
-    lock_.leave();
-    return offered;
-  }
-  /// True: what was offered holds a completion.
-  bool retract(const Completion* out) {
-    const std::lock_guard guard(lock_);
-    if (reader_ == out) reader_ = nullptr;
-    const bool served = served_ == out;
-    if (served) served_ = nullptr;
-    return served;
-  }
   bool make_room();
   void notify(bool solicited);
 
@@ -186,8 +165,6 @@ class CompletionQueue {
   std::uint32_t room_ = 0;  ///< capacity_ once there is a ring
   std::uint32_t mask_ = 0;
   std::atomic<std::uint32_t> head_{0}, tail_{0};
-  Completion* reader_ = nullptr;      ///< somebody makes progress, and wants the next one here
-  Completion* served_ = nullptr;      ///< somebody got it, and has not come back yet
   std::uint32_t notified_ = 0;        ///< the tail at the last event
   std::uint32_t last_solicited_ = 0;  ///< the tail behind the newest solicited or failed one
   std::unique_ptr<Completion[]> ring_;

@@ -92,6 +92,11 @@ int poll_cq(ibv_cq* shown, int most, ibv_wc* out) {
   Cq& cq = Cq::of(shown);
   verbs::CqObject& object = verbs::Inside::of(cq.cq);
   if (object.queue.empty()) {
+    Completion received;
+    if (object.controller->receive(object.queue, &received)) {
+      convert(cq, received, *out);
+      return 1;
+    }
     object.controller->poll();
     if (object.queue.empty()) return 0;
   }

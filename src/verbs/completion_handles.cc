@@ -24,8 +24,9 @@ constexpr auto kNap = std::chrono::microseconds(50);
     cq.controller->poll();
     return 0;
   }
-  if (!cq.queue.take_fresh(out.data(), [&] { cq.controller->poll(); })) return 0;
-  return 1 + cq.queue.poll(out.subspan(1));
+  if (cq.controller->receive(cq.queue, out.data())) return 1;
+  cq.controller->poll();
+  return cq.queue.poll(out);
 }
 
 }  // namespace
@@ -62,10 +63,11 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) const {
 std::optional<Completion> CompletionQueue::poll() const {
   std::optional<Completion> completion(std::in_place);
   queue::CompletionQueue& queue = object_->queue;
-  const bool any = queue.empty()
-                       ? queue.take_fresh(&*completion, [this] { object_->controller->poll(); })
-                       : queue.take_one(&*completion);
-  if (!any) completion.reset();
+  if (queue.empty()) {
+    if (object_->controller->receive(queue, &*completion)) return completion;
+    object_->controller->poll();
+  }
+  if (!queue.take_one(&*completion)) completion.reset();
   return completion;
 }
 

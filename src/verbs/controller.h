@@ -123,6 +123,12 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
     engine_.poll();
   }
 
+  /// The short way of a poll that has found its queue empty: the completion that it waits for, if
+  /// there is one. False: poll(), and look again.
+  bool receive(const queue::CompletionQueue& cq, Completion* out) {
+    return !inherited() && engine_.receive(cq, out);
+  }
+
   // QueuePairTable
   queue::QueuePair* find(Qpn qpn) override;
   bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -195,6 +196,71 @@ TEST(Ring, forgets_the_records_of_an_owner) {
     EXPECT_EQ(answered.cookie, i);
     ends.producer.pop();
   }
+}
+
+/// Record 3 of six, unlike the others in one thing.
+struct Likeness {
+  const char* name;
+  std::uint32_t bytes = 8;
+  RingProducer::Note note{&any_owner, 3};
+  std::uint16_t status = 0;
+  std::uint8_t followers = 2;
+};
+
+class RingFollowers : public testing::TestWithParam<Likeness> {};
+
+TEST_P(RingFollowers, are_taken_out_together) {
+  const Likeness& third = GetParam();
+  RingEnds ends;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    Record* record = ends.producer.reserve(i == 3 ? third.bytes : 8);
+    ASSERT_NE(record, nullptr);
+    ends.producer.publish(fill_record(*record, i, i == 3 ? third.bytes : 8),
+                          i == 3 ? third.note : RingProducer::Note{&any_owner, i});
+  }
+  RingConsumer::Taken taken;
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(ends.consumer.take(&taken));
+    if (i == 3) taken.record->status = third.status;
+  }
+  ends.consumer.give_back();
+  RingProducer::Answered answered;
+  ASSERT_TRUE(ends.producer.peek(&answered));
+  EXPECT_EQ(ends.producer.pop_followers(answered, 100), third.followers);
+  ends.producer.pop();
+  int left = 0;
+  for (; ends.producer.peek(&answered); ++left) ends.producer.pop();
+  EXPECT_EQ(left, 5 - third.followers);
+  EXPECT_TRUE(ends.producer.empty() && !ends.producer.broken());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ring, RingFollowers,
+    testing::Values(Likeness{.name = "alike", .followers = 5},
+                    Likeness{.name = "longer", .bytes = 100},
+                    Likeness{.name = "another_owner", .note = {&other_owner, 3}},
+                    Likeness{.name = "forgotten_owner", .note = {nullptr, 3}},
+                    Likeness{.name = "another_cookie", .note = {&any_owner, 30}},
+                    Likeness{.name = "awaited", .note = {&any_owner, 3, true}},
+                    Likeness{.name = "several_messages", .note = {&any_owner, 3, false, 2}},
+                    Likeness{.name = "answered", .status = 1}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Ring, followers_that_were_not_given_back_stay) {
+  RingEnds ends;
+  for (std::uint32_t i = 0; i < 6; ++i) ASSERT_TRUE(put_record(ends.producer, i, 8, &any_owner));
+  RingConsumer::Taken taken;
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(ends.consumer.take(&taken));
+  ends.consumer.give_back();
+  RingProducer::Answered answered;
+  ASSERT_TRUE(ends.producer.peek(&answered));
+  EXPECT_EQ(ends.producer.pop_followers(answered, 2), 2);
+  ends.producer.pop();
+  ASSERT_TRUE(ends.producer.peek(&answered));
+  EXPECT_EQ(answered.cookie, 3u);
+  EXPECT_EQ(ends.producer.pop_followers(answered, 2), 0);
+  ends.producer.pop();
+  EXPECT_FALSE(ends.producer.peek(&answered));
 }
 
 // ---- room -----------------------------------------------------------------------------------

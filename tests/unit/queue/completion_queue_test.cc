@@ -24,8 +24,8 @@ class CompletionQueueTest : public testing::Test {
     completion.status = status;
     cq.push(completion, solicited);
   }
-  void push_fresh(std::uint64_t wr_id) {
-    cq.emplace_fresh(false, [&](Completion& slot) {
+  bool hand_over(std::uint64_t wr_id, Completion* out) {
+    return cq.hand_over(out, [&](Completion& slot) {
       slot = {};
       slot.wr_id = wr_id;
     });
@@ -36,14 +36,6 @@ class CompletionQueueTest : public testing::Test {
     std::vector<std::uint64_t> ids;
     for (const Completion& one : out) ids.push_back(one.wr_id);
     return ids;
-  }
-
-  /// Until its lock leans towards this thread: nothing is handed over before.
-  void use_it_a_lot() {
-    for (int i = 0; i < 200; ++i) {
-      push(0);
-      poll();
-    }
   }
 
   using Ids = std::vector<std::uint64_t>;
@@ -150,54 +142,46 @@ TEST_F(CompletionQueueTest, strengthens_a_request_for_solicited_by_one_for_any) 
   EXPECT_EQ(listener.events, 1);
 }
 
-TEST_F(CompletionQueueTest, hands_the_first_fresh_one_over_and_keeps_the_rest) {
-  use_it_a_lot();
+TEST_F(CompletionQueueTest, hands_one_over_that_nobody_waits_before) {
   Completion out;
-  EXPECT_TRUE(cq.take_fresh(&out, [&] {
-    push_fresh(1);
-    EXPECT_TRUE(cq.empty()) << "it has been handed over";
-    push_fresh(2), push(3);
-  }));
+  EXPECT_TRUE(hand_over(1, &out));
   EXPECT_EQ(out.wr_id, 1u);
-  EXPECT_EQ(poll(), (Ids{2, 3}));
-  EXPECT_FALSE(cq.take_fresh(&out, [] {}));
-  push_fresh(4);
-  EXPECT_EQ(poll(), (Ids{4})) << "nobody waits any more";
+  EXPECT_TRUE(cq.empty());
 }
 
 TEST_F(CompletionQueueTest, hands_nothing_over_that_would_overtake_another) {
-  use_it_a_lot();
   Completion out;
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { push(1), push_fresh(2); }));
-  EXPECT_EQ(out.wr_id, 1u);
-  push(3);
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { push_fresh(4); }));
-  EXPECT_EQ(out.wr_id, 2u);
-  EXPECT_EQ(poll(), (Ids{3, 4}));
+  push(1);
+  EXPECT_FALSE(hand_over(2, &out));
+  EXPECT_EQ(poll(), (Ids{1, 2}));
 }
 
-TEST_F(CompletionQueueTest, gives_an_event_also_when_somebody_waits_for_a_fresh_one) {
-  use_it_a_lot();
+TEST_F(CompletionQueueTest, hands_nothing_over_that_somebody_waits_for) {
   Completion out;
   cq.request_notify(false);
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { push_fresh(1); }));
+  EXPECT_FALSE(hand_over(1, &out));
   EXPECT_EQ(listener.events, 1);
-  // Armed by another thread, while this one makes progress.
-  EXPECT_TRUE(cq.take_fresh(&out, [&] { cq.request_notify(false), push_fresh(2); }));
-  EXPECT_EQ(out.wr_id, 2u);
-  EXPECT_EQ(listener.events, 2);
+  EXPECT_EQ(poll(), (Ids{1}));
+  EXPECT_TRUE(hand_over(2, &out)) << "the event has been given";
 }
 
-TEST_F(CompletionQueueTest, serves_two_who_wait_for_fresh_ones_at_once) {
-  use_it_a_lot();
-  Completion mine, theirs;
-  EXPECT_TRUE(cq.take_fresh(&mine, [&] {
-    push_fresh(1);  // mine, and it has not been fetched
-    EXPECT_TRUE(cq.take_fresh(&theirs, [&] { push_fresh(2); }));
-  }));
-  EXPECT_EQ(mine.wr_id, 1u);
-  EXPECT_EQ(theirs.wr_id, 2u);
-  EXPECT_TRUE(cq.empty());
+TEST_F(CompletionQueueTest, knows_whose_received_messages_wait) {
+  const Qpn one(1), other(2);
+  const auto add = [&](Qpn qpn, CompletionOp op, CompletionStatus status) {
+    Completion completion;
+    completion.qpn = qpn;
+    completion.op = op;
+    completion.status = status;
+    cq.push(completion, false);
+  };
+  EXPECT_FALSE(cq.has_received(one));
+  add(one, CompletionOp::kSend, CompletionStatus::kSuccess);
+  add(one, CompletionOp::kReceive, CompletionStatus::kFlushed);
+  add(other, CompletionOp::kReceive, CompletionStatus::kSuccess);
+  EXPECT_FALSE(cq.has_received(one)) << "work of its own, and a buffer that nothing came into";
+  EXPECT_TRUE(cq.has_received(other));
+  poll(3);
+  EXPECT_FALSE(cq.has_received(other));
 }
 
 TEST_F(CompletionQueueTest, keeps_what_waits_in_it_when_it_grows_or_shrinks) {

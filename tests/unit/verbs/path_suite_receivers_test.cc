@@ -36,6 +36,30 @@ TEST_P(PathReceivers, a_send_waits_for_a_late_receive_buffer) {
   EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kSend, 8));
 }
 
+TEST_P(PathReceivers, a_talkative_peer_does_not_keep_another_waiting) {
+  const Node c(open());
+  auto [qa, qb] = connect();
+  auto [qc, qd] = connect(c, b);
+  Memory from(a, 8), other(c, 8), to(b, 16);
+  post_receive(qd, 2, {to.sge(8, 8)});
+  bool heard = false;
+  for (int i = 0; i < 5000 && !heard; ++i) {
+    if (i == 1000) post(qc, {.op = SendOp::kSend}, {other.sge()});
+    post_receive(qb, 1, {to.sge(0, 8)});
+    post(qa, {.op = SendOp::kSend, .flags = SendFlags::kNone}, {from.sge()});
+    // As a program does that waits for nothing else.
+    std::optional<Completion> got;
+    for (int polls = 0; !got && polls < 10'000'000; ++polls) {
+      got = b.receives.poll();
+      a.device.controller()->poll();
+      c.device.controller()->poll();
+    }
+    ASSERT_TRUE(got.has_value());
+    heard = got->wr_id == 2;
+  }
+  EXPECT_TRUE(heard);
+}
+
 TEST_P(PathReceivers, a_write_with_immediate_waits_for_a_late_receive) {
   auto [qa, qb] = connect({}, impatient(7));
   Memory from(a, 10'000), to(b, 10'000);
