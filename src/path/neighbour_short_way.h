@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "base/cache.h"
 #include "host/link.h"
 #include "memory/copy.h"
 #include "memory/flight.h"
@@ -51,6 +52,10 @@ class NeighbourShortWay {
     const bool inlined = has(request.flags, SendFlags::kInline);
     const auto* from =
         inlined ? reinterpret_cast<const std::byte*>(sge.address) : out_.own.at(sge.address);
+    // Whoever watches the memory has its line: it travels while the checks are made.
+    if (out_.target.mapped != nullptr) [[likely]] {
+      base::fetch_for_write(out_.target.mapped + (request.remote.address - out_.target.base));
+    }
     return across(link, peer, out_, !inlined, [&](const TargetGrant& target) {
       const std::uint64_t offset = request.remote.address - target.base;
       if (target.mapped == nullptr) {
