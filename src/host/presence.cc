@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/assert.h"
@@ -23,6 +25,7 @@ namespace {
 constexpr std::uint32_t kBlocks = 1u << (24 - kBlockBits);
 constexpr int kEventsPerServe = 64;
 constexpr int kAcceptsPerServe = 64;
+constexpr std::chrono::milliseconds kTired{10};
 
 std::string name_of(const Gid& gid, std::uint32_t block) {
   std::string name = "weft/";
@@ -188,7 +191,11 @@ void Presence::on_event(std::uint64_t id, std::uint32_t events) {
 void Presence::accept_from(Watched& listener) {
   for (int i = 0; i < kAcceptsPerServe; ++i) {
     auto socket = listener.socket.accept();
-    if (!socket) return;
+    if (!socket) {
+      // No descriptor is left for one who waits: to look again at once would not help.
+      if (socket.error().code == Errc::kOutOfMemory) std::this_thread::sleep_for(kTired);
+      return;
+    }
     const auto peer = socket->peer();
     if (!peer || peer->uid != geteuid()) {
       obs::log().info("a process of user {} was turned away: same-host links are for one user",

@@ -38,6 +38,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   void start_sending(QueuePair & qp) override {
     Initiator::start_sending(qp);
+    next_run(qp.attributes.send_psn.value());
     cursor_ = qp.sq.head();
   }
 

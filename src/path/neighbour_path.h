@@ -27,7 +27,7 @@ struct RingAnswer {
 
 /// The receiving half of a connection to another process. recv_lock.
 struct NeighbourInbox {
-  std::uint32_t expected = 0;            ///< sequence of the next record
+  std::uint32_t expected = 0;            ///< sequence of the next record; begins with the PSN
   queue::ReceiveWqe* receive = nullptr;  ///< of a message in progress
   std::uint32_t filled = 0;              ///< bytes of it that have come
   std::uint64_t use = 0;                 ///< name of the RDMA operation in progress
@@ -53,7 +53,10 @@ class NeighbourPath : public Initiator {
 
  protected:
   NeighbourPath(const queue::QueuePair& qp, std::shared_ptr<host::Outbound> link)
-      : Initiator(qp), link_(std::move(link)) {}
+      : Initiator(qp), link_(std::move(link)) {
+    // As on the wire: what belongs to another connection of the same two does not fit.
+    inbox.expected = qp.attributes.receive_psn.value();
+  }
   const std::shared_ptr<host::Outbound> link_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -70,6 +71,23 @@ bool become_usable(Node& target, Outbound& link) {
     link.receive(0);
     return link.usable();
   });
+}
+
+TEST(Presence, without_a_descriptor_for_a_caller_does_not_look_again_at_once) {
+  const Gid address = fresh_address();
+  Node target(address), caller(fresh_address());
+  auto link = caller.presence->reach(address, target.claim()).value();
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  const Fd next(dup(0));
+  const rlimit none{static_cast<rlim_t>(next.get()), old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto start = std::chrono::steady_clock::now();
+  target.presence->serve();
+  const auto took = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+  EXPECT_GE(took, std::chrono::milliseconds(10)) << "the caller still waits: that would be a loop";
+  EXPECT_TRUE(become_usable(target, *link));
 }
 
 // ---- names ----------------------------------------------------------------------------------
