@@ -97,7 +97,8 @@ class NeighbourExecution {
   std::optional<ShortSend> short_send_at(std::uint32_t at) const;
 
   /// The grant that is remembered covers it. False: the grant holds no more, or the memory is gone.
-  [[gnu::always_inline]] bool store_where_known(const Sge& sge, std::span<const std::byte> message) {
+  [[gnu::always_inline]] bool store_where_known(const Sge& sge,
+                                                std::span<const std::byte> message) {
     const memory::Grant<LocalKey>& into = inbox_->into;
     memory::Flight::publish(memory::Hold::kScatter, into.entry);
     const bool stored =

@@ -64,7 +64,7 @@ class Drill {
       header.kind = std::uint8_t(host::RecordKind::kFirstOfUser);
       std::memset(reinterpret_cast<std::byte*>(record) + host::kRecordPayloadAt, 0xFF, bytes);
       void* owner = &owners_[feed_.below(3)];
-      producer_.publish(header, {owner, ++cookie_, cookie_ % 2 == 0});
+      producer_.publish(header, {owner, ++cookie_, is_awaited(cookie_)});
       WEFT_ASSERT(record->status == 0);
       published_.push_back({owner, cookie_, host::lines_for(bytes)});
       tail_ += host::lines_for(bytes) * kLine;
@@ -95,6 +95,20 @@ class Drill {
       if (each.owner == owner) each.owner = nullptr;
     }
   }
+  static bool is_awaited(std::uint32_t cookie) { return cookie % 5 == 0; }
+  void follow(const host::RingProducer::Answered& first) {
+    const std::uint8_t most = std::uint8_t(feed_.below(8));
+    const std::uint8_t count = producer_.pop_followers(first, most);
+    WEFT_ASSERT(count <= most && (count == 0 || first.lines == 1));
+    for (std::uint8_t i = 1; i <= count; ++i) {
+      WEFT_ASSERT(!published_.empty());
+      const Published& next = published_.front();
+      WEFT_ASSERT(next.owner == first.owner && next.cookie == first.cookie + i && next.lines == 1 &&
+                  !is_awaited(next.cookie));
+      published_.pop_front();
+      collected_ += kLine;
+    }
+  }
   void collect() {
     host::RingProducer::Answered answered;
     // A pad, or a growth, has no owner and no cookie; there is at most one between two records.
@@ -108,8 +122,9 @@ class Drill {
         const Published& oldest = published_.front();
         WEFT_ASSERT(answered.owner == oldest.owner && answered.cookie == oldest.cookie &&
                     answered.lines == oldest.lines &&
-                    answered.awaited == (answered.cookie % 2 == 0));
+                    answered.awaited == is_awaited(answered.cookie));
         published_.pop_front();
+        if (answered.owner != nullptr) follow(answered);
       } else {
         WEFT_ASSERT(answered.owner == nullptr);
         tail_ += answered.lines * kLine;
