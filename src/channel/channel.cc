@@ -56,7 +56,7 @@ void Message::release() {
   const std::lock_guard guard(channel_->context().lock());
   channel_->take_back(bytes_, frame_, region_);
   channel_->took_back();
-  if (--channel_->views == 0) last = std::move(channel_->self);
+  if (--channel_->views == 0 && channel_->self != nullptr) last = std::move(channel_->self);
   channel_ = nullptr;
 }
 
@@ -84,6 +84,18 @@ Channel& Channel::operator=(Channel&& other) noexcept {
 Channel::~Channel() { let_go(); }
 
 Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_t size_hint) {
+  ChannelObject& channel = *object_;
+  if (message.size() == 1) {
+    const std::lock_guard guard(channel.context().lock());
+    if (channel.life() == Life::kOpen && channel.endpoint().take_small(message[0])) [[likely]] {
+      channel.sent();
+      return message[0].iov_len;
+    }
+  }
+  return try_send_any(message, size_hint);
+}
+
+Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::size_t size_hint) {
   ChannelObject& channel = *object_;
   std::unique_lock guard(channel.context().lock());
   if (channel.life() != Life::kOpen) return lost(channel);
@@ -193,6 +205,24 @@ bool Channel::returned(std::uint32_t loan) const {
 
 Result<std::optional<Message>> Channel::try_receive() {
   ChannelObject& channel = *object_;
+  {
+    const std::lock_guard guard(channel.context().lock());
+    View view;
+    if (channel.is_ordinary() && channel.endpoint().deliver_soon(view)) {
+      if (++channel.takes % kTakesPerRound == 0) [[unlikely]]
+        channel.context().round();
+      channel.context().found();
+      ++channel.views;
+      return Result<std::optional<Message>>(tl::in_place, std::in_place, Message::Key(),
+                                            channel, std::span(view.data, view.length), view.frame,
+                                            nullptr);
+    }
+  }
+  return try_receive_any();
+}
+
+Result<std::optional<Message>> Channel::try_receive_any() {
+  ChannelObject& channel = *object_;
   std::unique_lock guard(channel.context().lock());
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
@@ -230,13 +260,10 @@ Result<std::optional<Message>> Channel::try_receive() {
   if (!channel.active && channel.life() == Life::kOpen) channel.context().activate(channel);
   if (++channel.takes % kTakesPerRound == 0) channel.context().round();
   channel.context().found();
-  Message message;
-  message.channel_ = &channel;
   ++channel.views;
-  message.bytes_ = {incoming->data, incoming->length};
-  message.frame_ = incoming->frame;
-  message.region_ = incoming->region.handle;
-  return std::optional<Message>(std::move(message));
+  return Result<std::optional<Message>>(tl::in_place, std::in_place, Message::Key(), channel,
+                                        std::span(incoming->data, incoming->length),
+                                        incoming->frame, incoming->region.handle);
 }
 
 Result<Message> Channel::receive(Deadline deadline) {

@@ -6,7 +6,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57434832;  // "WCH2"
+constexpr std::uint32_t kMagic = 0x57434833;  // "WCH3"
 
 }  // namespace
 

@@ -49,14 +49,17 @@ class Endpoint {
   }
 
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now) {
-    if (vector.size() == 1 && send_.take_small(vector[0])) {
-      if (outlet_.unrung()) ring_if_missed();
-      return vector[0].iov_len;
-    }
+    if (vector.size() == 1 && take_small(vector[0])) return vector[0].iov_len;
     const std::uint64_t taken = send_.take(vector, size_hint, now);
     tell();
     ring_if_missed();
     return taken;
+  }
+  /// One element that fits, when nothing out of the ordinary is under way.
+  bool take_small(const iovec& element) {
+    if (!send_.take_small(element)) return false;
+    if (outlet_.unrung()) ring_if_missed();
+    return true;
   }
   /// Of messages that fit, as many as find room; frames go when they are full, and the last one.
   std::size_t take_batch(std::span<const iovec> messages) {
@@ -78,28 +81,32 @@ class Endpoint {
   void end_loans() { send_.end_loans(); }
   /// For who looks again and again: a message that is here, or comes within some dozen looks at
   /// memory, if nothing out of the ordinary comes with it.
-  std::optional<Incoming> deliver_soon() {
-    if (auto message = receive_.deliver_next()) return message;
+  [[gnu::always_inline]] bool deliver_soon(View& message) {
+    if (receive_.deliver_next(message)) return true;
     for (int look = 0; !receive_.has_landed(); ++look) {
-      if (look == kLooks) return std::nullopt;
+      if (look == kLooks) return false;
     }
     std::uint32_t consumed = 0;
-    auto message = receive_.deliver_landed(consumed);
-    if (message) {
-      note_delivery();
-      send_.note_consumed(consumed);
-      if (receive_.consumed() != told_consumed_) note_progress();
-    }
-    return message;
+    if (!receive_.take_up_plain(consumed)) return false;
+    note_delivery();
+    send_.note_consumed(consumed);
+    const std::uint32_t free = receive_.consumed();
+    if (free != send_.reported() && free != told_consumed_) note_progress();
+    return receive_.deliver_next(message);
   }
   /// The same for whatever comes, with a closer look if there is something to see.
   std::optional<Incoming> look() {
     if (tell_wanted_) tell_rest();
-    if (auto message = deliver_soon()) return message;
+    View message;
+    if (deliver_soon(message)) return Incoming(message);
     return receive_.has_arrivals() ? deliver() : std::nullopt;
   }
+  /// For who takes many: the next message of a frame that was taken up before.
+  bool deliver_next(View& message) { return receive_.deliver_next(message); }
+  bool has_to_tell() const { return tell_wanted_; }
   std::optional<Incoming> deliver() {
-    if (auto message = receive_.deliver_next()) return message;
+    View view;
+    if (receive_.deliver_next(view)) return Incoming(view);
     if (auto message = receive_.deliver()) return message;
     if (!scan()) return std::nullopt;
     auto message = receive_.deliver();

@@ -212,6 +212,9 @@ std::optional<Incoming> ReceiveHalf::deliver() {
       if (rare_->filled == rare_->message_bytes) out = finish_message();
     } else if (head.kind == Kind::kOffer) {
       if (deliver_offer(out) != Step::kNext) break;
+    } else {  // in a frame that was said to hold whole messages
+      fail("a record is not of the kind that its frame promises");
+      break;
     }
     advance(head.length);
     skip_controls();

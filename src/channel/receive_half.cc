@@ -76,7 +76,7 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     const std::byte* end = tail_ + kTailBytes;
     const std::uint64_t tail = watch64(tail_);
     if (static_cast<std::uint32_t>(tail >> 32) != tag_of(scan_)) break;
-    const auto length = static_cast<std::uint32_t>(tail);
+    const std::uint32_t length = static_cast<std::uint32_t>(tail) & ~kPlain;
     if (length < kHeadBytes + kTailBytes || length > current_.slot_bytes || length % 8 != 0) {
       fail("a frame is longer than its slot, or shorter than a frame can be");
       break;

@@ -38,6 +38,15 @@ struct Incoming {
   Region region;  ///< exists: the message's own memory
 };
 
+/// The same for a message that lies in a frame.
+struct View {
+  const std::byte* data;
+  std::uint64_t length;
+  std::uint32_t frame;
+
+  explicit operator Incoming() const { return {data, length, frame, {}}; }
+};
+
 class ReceiveHalf {
  public:
   ReceiveHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control)
@@ -60,57 +69,55 @@ class ReceiveHalf {
   bool has_landed() const {
     return static_cast<std::uint32_t>(watch64(tail_) >> 32) == tag_of(scan_);
   }
-  /// Takes up the next frame, which has landed, and hands out its message, for the most common
-  /// case: one whole message, and nothing before it. Nothing: scan() has to look closer.
-  std::optional<Incoming> deliver_landed(std::uint32_t& peer_consumed) {
-    if (deliver_ != scan_ || peer_closed_ || !error_.empty()) return std::nullopt;
-    const auto length = static_cast<std::uint32_t>(watch64(tail_));
-    const std::byte* begin = tail_ + kTailBytes - length;
+  /// Takes up the next frame, which has landed, for the most common case: whole messages in it, and
+  /// nothing before it. False: scan() has to look closer.
+  bool take_up_plain(std::uint32_t& peer_consumed) {
+    if (deliver_ != scan_ || peer_closed_ || !error_.empty()) return false;
+    const auto end = static_cast<std::uint32_t>(watch64(tail_));
+    const std::uint32_t length = end - kPlain;
     if (length < kHeadBytes + kRecordBytes + kTailBytes || length > current_.slot_bytes ||
-        length % 8 != 0 || load<std::uint32_t>(begin) != tag_of(scan_)) {
-      return std::nullopt;
+        length % 8 != 0) {  // not plain: the subtraction leaves no multiple of 8
+      return false;
     }
-    const auto head = load<RecordHead>(begin + kHeadBytes);
-    if (head.kind != Kind::kWhole || head.length > length ||
-        kHeadBytes + kRecordBytes + round_up_8(head.length) + kTailBytes != length) {
-      return std::nullopt;
-    }
-    peer_consumed = load<std::uint32_t>(begin + 4);
+    const std::byte* begin = tail_ + kTailBytes - length;
+    const auto head = load<std::uint64_t>(begin);
+    if (static_cast<std::uint32_t>(head) != tag_of(scan_)) return false;
+    peer_consumed = static_cast<std::uint32_t>(head >> 32);
     frame_at(scan_) = {begin, length, 1};
     ++figures_.frames;
-    ++figures_.messages;
-    figures_.bytes += head.length;
-    const Incoming message{begin + kHeadBytes + kRecordBytes, head.length, scan_, {}};
-    deliver_ = ++scan_;
+    ++scan_;
     tail_ += current_.slot_bytes;
     if (tail_ > last_tail_) aim();
-    return message;
+    return true;
   }
   /// Takes up the frames that have landed; true if there were any. `peer_consumed` is what the last
   /// of them said about the other direction.
   bool scan(std::uint32_t& peer_consumed);
   /// The next message, if all of it is here.
   std::optional<Incoming> deliver();
-  /// The same for the usual case: a whole message, and another record behind it in its frame.
-  std::optional<Incoming> deliver_next() {
-    if (deliver_ == scan_) return std::nullopt;
+  /// The same for the usual case: a whole message.
+  bool deliver_next(View& message) {
+    if (deliver_ == scan_) return false;
     Frame& frame = frame_at(deliver_);
+    const auto head = load<std::uint64_t>(frame.begin + offset_);
+    const auto bytes = static_cast<std::uint32_t>(head >> 32);
     const std::uint32_t end = frame.length - kTailBytes;
-    const auto head = load<RecordHead>(frame.begin + offset_);
-    const std::uint32_t left = end - offset_ - kRecordBytes;
-    if (head.kind != Kind::kWhole || head.length >= left || left - head.length < kRecordBytes + 7 ||
-        !error_.empty()) {
-      return std::nullopt;
+    const std::uint64_t next = std::uint64_t{offset_} + kRecordBytes + round_up_8(bytes);
+    if (head != record_word(Kind::kWhole, bytes) || bytes > end || next > end || !error_.empty()) {
+      return false;
     }
-    const std::uint32_t next = offset_ + kRecordBytes + round_up_8(head.length);
-    const Kind following = load<RecordHead>(frame.begin + next).kind;
-    if (following != Kind::kWhole) return std::nullopt;
-    const std::byte* payload = frame.begin + offset_ + kRecordBytes;
-    offset_ = next;
-    ++frame.live;
+    message = {frame.begin + offset_ + kRecordBytes, bytes, deliver_};
     ++figures_.messages;
-    figures_.bytes += head.length;
-    return Incoming{payload, head.length, deliver_, {}};
+    figures_.bytes += bytes;
+    if (next == end) {  // what counted for the rest of the frame counts for this view now
+      offset_ = kHeadBytes;
+      if (++deliver_ != scan_) skip_controls();
+      return true;
+    }
+    offset_ = static_cast<std::uint32_t>(next);
+    ++frame.live;
+    if (load<RecordHead>(frame.begin + next).kind != Kind::kWhole) skip_controls();
+    return true;
   }
   void release(Incoming& message) {
     if (message.region.exists()) return release_region(message);

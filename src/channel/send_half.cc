@@ -108,24 +108,8 @@ void SendHalf::read_status() {
   peer_pulled_ = pulled;
 }
 
-void SendHalf::note_consumed(std::uint32_t consumed) {
-  const std::uint32_t ahead = consumed - consumed_;
-  if (ahead == 0) return;
-  if (static_cast<std::int32_t>(ahead) < 0) return;  // older news, by another way
-  if (ahead > next_ - consumed_) {
-    fail("the peer says that it has consumed frames that were never sent");
-    return;
-  }
-  consumed_ = consumed;
-}
-
-bool SendHalf::open_frame() {
-  if (frame_open_) return true;
-  if (in_flight() > limit()) return false;
-  frame_open_ = true;
-  frame_ = local_.slot(local_index_);
-  used_ = kHeadBytes;
-  return true;
+void SendHalf::note_impossible() {
+  fail("the peer says that it has consumed frames that were never sent");
 }
 
 bool SendHalf::make_room(std::uint32_t record_bytes) {
@@ -134,15 +118,11 @@ bool SendHalf::make_room(std::uint32_t record_bytes) {
   return post_frame() && open_frame() && room() >= record_bytes;
 }
 
-bool SendHalf::post_frame(bool signaled) {
-  if (!frame_open_) return true;
-  if (in_flight() >= limit() + (urgent_ ? 1 : 0) || !outlet_.has_room()) return false;
+void SendHalf::post_open_frame(bool signaled) {
   std::byte* frame = frame_;
   const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
-  store(frame, tag);
-  store(frame + 4, reverse_consumed_);
-  store(frame + used_, length);
-  store(frame + used_ + 4, tag);
+  store(frame, word_of(tag, reverse_consumed_));
+  store(frame + used_, word_of(length | plain_, tag));
   if (++local_index_ == local_.slots) local_index_ = 0;
   const std::uint64_t end = remote_.address + std::uint64_t{remote_index_ + 1} * remote_.slot_bytes;
   if (++remote_index_ == remote_.slots) remote_index_ = 0;
@@ -156,7 +136,6 @@ bool SendHalf::post_frame(bool signaled) {
   ++next_;
   ++figures_.frames;
   frame_open_ = urgent_ = false;
-  return true;
 }
 
 std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
@@ -174,7 +153,7 @@ std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
     }
     if (!frame_open_ && in_flight() > limit()) look_for_room();
     if (!open_frame()) break;
-    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), message.iov_base, length);
+    append_whole(message.iov_base, static_cast<std::uint32_t>(length));
     history_ <<= 1;
     figures_.bytes += length;
     ++taken;

@@ -60,14 +60,15 @@ class SendHalf {
     const std::uint64_t length = element.iov_len;
     if (length - 1 >= small_most_ || !open_frame()) return false;
     if (room() < kRecordBytes + round_up_8(static_cast<std::uint32_t>(length))) return false;
-    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), element.iov_base, length);
+    append_whole(element.iov_base, static_cast<std::uint32_t>(length));
     history_ <<= 1;
     ++figures_.messages;
     figures_.bytes += length;
     if (in_flight() >= limit()) {
       note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+      if (in_flight() >= limit()) return true;
     }
-    if (in_flight() < limit()) post_frame();
+    if (outlet_.has_room()) post_open_frame(false);
     return true;
   }
   /// The same for many messages: gives how many were taken.
@@ -101,7 +102,14 @@ class SendHalf {
   /// Everything has been posted and every slot has been given back.
   bool drained() const { return !frame_open_ && consumed_ == next_ && rarely().loans.empty(); }
   bool has_open_frame() const { return frame_open_; }
-  void note_consumed(std::uint32_t consumed);
+  void note_consumed(std::uint32_t consumed) {
+    const std::uint32_t ahead = consumed - consumed_;
+    if (ahead == 0) return;
+    if (static_cast<std::int32_t>(ahead) < 0) return;  // older news, by another way
+    if (ahead > next_ - consumed_) [[unlikely]]
+      return note_impossible();
+    consumed_ = consumed;
+  }
   /// To be told in this end's next head or status: what the other direction has consumed.
   void set_reverse_consumed(std::uint32_t consumed) { reverse_consumed_ = consumed; }
   /// What the newest frame has told of it.
@@ -149,18 +157,45 @@ class SendHalf {
   std::uint32_t room() const { return frame_most_ - used_ - kTailBytes; }
   std::byte* append(Kind kind, std::uint32_t length) {
     std::byte* at = frame_ + used_;
-    store(at, RecordHead{kind, length});
+    store(at, record_word(kind, length));
+    if (kind != Kind::kWhole) plain_ = 0;
     urgent_ = urgent_ || (kind >= Kind::kMove && kind != Kind::kOffer);
     used_ += kRecordBytes + round_up_8(length);
     return at + kRecordBytes;
   }
+  /// A whole message that fits the open frame.
+  void append_whole(const void* from, std::uint32_t length) {
+    std::byte* at = frame_ + used_;
+    store(at, record_word(Kind::kWhole, length));
+    used_ += kRecordBytes + round_up_8(length);
+    if (length == 8) {
+      store(at + kRecordBytes, load<std::uint64_t>(static_cast<const std::byte*>(from)));
+    } else {
+      std::memcpy(at + kRecordBytes, from, length);
+    }
+  }
+  void note_impossible();
   void measure_rings();
   void judge_small();
   // send_half.cc: frames
-  bool open_frame();
+  bool open_frame() {
+    if (frame_open_) return true;
+    if (in_flight() > limit()) return false;
+    frame_open_ = true;
+    frame_ = local_.slot(local_index_);
+    used_ = kHeadBytes;
+    plain_ = kPlain;
+    return true;
+  }
   std::uint64_t take_any(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now);
   bool make_room(std::uint32_t record_bytes);
-  bool post_frame(bool signaled = false);
+  bool post_frame(bool signaled = false) {
+    if (!frame_open_) return true;
+    if (in_flight() >= limit() + (urgent_ ? 1 : 0) || !outlet_.has_room()) return false;
+    post_open_frame(signaled);
+    return true;
+  }
+  void post_open_frame(bool signaled);
   void read_status();
   std::uint64_t take_pieces(std::span<const iovec> vector, std::uint64_t bytes,
                             std::uint64_t total);
@@ -224,6 +259,7 @@ class SendHalf {
   std::uint32_t limit_ = 0, frame_most_ = 0;  // of the two rings together
   std::byte* frame_ = nullptr;                // the open frame
   std::uint32_t used_ = 0;                    // its bytes, head included
+  std::uint32_t plain_ = 0;                   // kPlain: it has only whole messages
   std::uint64_t small_most_ = 0;  // what take_small() may take; 0: something is under way
   std::uint64_t rest_ = 0;
 

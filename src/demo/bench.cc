@@ -32,7 +32,10 @@ void put(Channel& channel, std::span<const std::byte> message) {
   }
 }
 void get(Channel& channel) {
-  while (!must(channel.try_receive())) {
+  for (;;) {
+    const auto message = channel.try_receive();
+    if (!message) give_up(message.error().message);
+    if (*message) return;
   }
 }
 

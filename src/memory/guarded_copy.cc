@@ -9,7 +9,6 @@ namespace weft::memory {
 namespace {
 
 constexpr std::size_t kWord = 8;
-constexpr std::size_t kLeafWordsLeast = 16, kLeafWordsMost = 72;
 
 std::uintptr_t number(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
