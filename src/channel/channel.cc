@@ -17,7 +17,7 @@ constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// How long a peer that is at work has to heed a recall.
 constexpr std::chrono::milliseconds kRecallTime{10};
 /// Looks for one channel's messages between two rounds for all.
-constexpr std::uint32_t kLooksPerRound = 64;
+constexpr std::uint32_t kLooksPerRound = 256, kLooksPerBusyRound = 64;
 /// What a send that finds no room counts as.
 constexpr std::uint32_t kLooksPerTry = 8;
 /// Messages that are received between two rounds for all.
@@ -236,7 +236,8 @@ Result<std::optional<Message>> Channel::try_receive_any() {
   }
   if (!incoming) {
     if (endpoint.has_steps()) endpoint.step();
-    if (++channel.looks % kLooksPerRound == 0 || channel.life() != Life::kOpen) {
+    const std::uint32_t pause = endpoint.busy() ? kLooksPerBusyRound : kLooksPerRound;
+    if (++channel.looks % pause == 0 || channel.life() != Life::kOpen) {
       channel.context().round();
       incoming = endpoint.deliver();
     }

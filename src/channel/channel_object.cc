@@ -11,7 +11,7 @@ namespace weft::channel {
 namespace {
 
 /// Work that one channel may have in its queue pair.
-constexpr std::uint32_t kSendDepth = 16;
+constexpr std::uint32_t kSendDepth = 32;
 
 constexpr int kRemoteWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
@@ -242,6 +242,22 @@ bool ChannelObject::post(const Work& work) {
   wr.send_flags = work.signaled ? IBV_SEND_SIGNALED : 0;
   wr.wr.rdma.remote_addr = work.remote;
   wr.wr.rdma.rkey = work.remote_key.value;
+  return ibv_post_send(qp_, &wr, &bad) == 0;
+}
+
+bool ChannelObject::write(const std::byte* from, std::uint32_t length, std::uint64_t remote,
+                          FrameKeys keys, FrameMark mark) {
+  if (qp_ == nullptr) return false;
+  ibv_sge element{reinterpret_cast<std::uint64_t>(from), length, keys.local.value};
+  ibv_send_wr wr, *bad = nullptr;
+  wr.next = nullptr;
+  wr.wr_id = std::uint64_t{index_} << 32 | mark.number;
+  wr.sg_list = &element;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = mark.signaled ? IBV_SEND_SIGNALED : 0;
+  wr.wr.rdma.remote_addr = remote;
+  wr.wr.rdma.rkey = keys.remote.value;
   return ibv_post_send(qp_, &wr, &bad) == 0;
 }
 

@@ -69,6 +69,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   std::optional<Region> borrow(std::uint64_t bytes) override;
   void give_back(Region& region) override;
   bool post(const Work& work) override;
+  bool write(const std::byte* from, std::uint32_t length, std::uint64_t remote, FrameKeys keys,
+             FrameMark mark) override;
 
   // The context's notes about this channel.
   std::uint64_t tag = 0;

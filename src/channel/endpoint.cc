@@ -69,12 +69,12 @@ void Endpoint::tell() {
             .remote = peer_control_ + kStatusOffset,
             .remote_key = peer_key_,
             .bell = send_.wants_status()};
-  if (status.consumed != told_consumed_ || receive_.has_news()) {
+  if (status.consumed != outlet_.room().told || receive_.has_news()) {
     outlet_.post_room(std::move(work));
   } else {
     outlet_.post(std::move(work));  // only a mode, or a wish: nobody waits for it
   }
-  told_consumed_ = status.consumed;
+  outlet_.room().told = status.consumed;
   receive_.news_told();
   tell_wanted_ = mode_changed_ = false;
   send_.status_told();

@@ -90,8 +90,7 @@ class Endpoint {
     if (!receive_.take_up_plain(consumed)) return false;
     note_delivery();
     send_.note_consumed(consumed);
-    const std::uint32_t free = receive_.consumed();
-    if (free != send_.reported() && free != told_consumed_) note_progress();
+    if (!receive_.is_quiet()) note_progress();
     return receive_.deliver_next(message);
   }
   /// The same for whatever comes, with a closer look if there is something to see.
@@ -121,7 +120,7 @@ class Endpoint {
   void release_one(Incoming& message) { receive_.release(message); }
   void release_view(std::uint32_t frame) { receive_.release_view(frame); }
   void released() {
-    if (receive_.consumed() != noted_consumed_) note_progress();
+    if (!receive_.is_quiet()) note_progress();
   }
   /// Completions are to be expected.
   bool awaits() const { return outlet_.awaits(); }
@@ -170,13 +169,10 @@ class Endpoint {
     if ((tell_wanted_ && !with_answer) || send_.wants_status()) tell();
   }
   void weigh_progress() {
-    noted_consumed_ = receive_.consumed();
-    send_.set_reverse_consumed(noted_consumed_);
-    const std::uint32_t with_frame = send_.reported();
-    if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
-    const std::uint32_t owed = noted_consumed_ - told_consumed_;
+    const Room& room = outlet_.room();
+    const std::uint32_t owed = room.consumed - room.told;
     const std::uint32_t window = receive_.window();
-    const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
+    const bool used_up = owed > 0 && receive_.scanned() - room.told + 1 >= window;
     tell_wanted_ = mode_changed_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
                    (receive_.peer_closed() && owed > 0);
   }
@@ -200,7 +196,6 @@ class Endpoint {
   const LocalKey control_key_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
-  std::uint32_t noted_consumed_ = 0, told_consumed_ = 0;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   std::uint64_t frames_at_delivery_ = 0;

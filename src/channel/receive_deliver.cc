@@ -232,8 +232,8 @@ void ReceiveHalf::release_region(Incoming& message) {
 }
 
 void ReceiveHalf::advance_consumed() {
-  while (consumed_ != deliver_ && frame_at(consumed_).live == 0) ++consumed_;
-  if (!rarely().retired.exists() || static_cast<std::int32_t>(consumed_ - base_) < 0) return;
+  while (room_.consumed != deliver_ && frame_at(room_.consumed).live == 0) ++room_.consumed;
+  if (!rarely().retired.exists() || static_cast<std::int32_t>(room_.consumed - base_) < 0) return;
   if (settings_.keep_small && rare_->retired.phase <= current_.phase) {
     rare_->kept.push_back(rare_->retired);
     rare_->retired = {};

@@ -50,7 +50,11 @@ struct View {
 class ReceiveHalf {
  public:
   ReceiveHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control)
-      : settings_(settings), wires_(wires), outlet_(outlet), control_(control) {}
+      : settings_(settings),
+        wires_(wires),
+        outlet_(outlet),
+        room_(outlet.room()),
+        control_(control) {}
   ReceiveHalf(const ReceiveHalf&) = delete;
   ReceiveHalf& operator=(const ReceiveHalf&) = delete;
 
@@ -62,6 +66,7 @@ class ReceiveHalf {
                std::uint32_t send_slots) {
     peer_control_ = peer_control, peer_key_ = key, control_key_ = control_key;
     peer_slots_ = send_slots;
+    measure_window();
   }
   void stop();
 
@@ -126,8 +131,10 @@ class ReceiveHalf {
   /// The same for a message without memory of its own.
   void release_view(std::uint32_t frame) {
     if (--frame_at(frame).live > 0) return;
-    if (frame != consumed_ || frame + 1 != deliver_ || rare_ != nullptr) return advance_consumed();
-    ++consumed_;
+    if (frame != room_.consumed || frame + 1 != deliver_ || rare_ != nullptr) {
+      return advance_consumed();
+    }
+    ++room_.consumed;
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
@@ -146,7 +153,9 @@ class ReceiveHalf {
   /// True: that work was one of the reads.
   bool on_read_done(std::uint32_t number);
 
-  std::uint32_t consumed() const { return consumed_; }
+  std::uint32_t consumed() const { return room_.consumed; }
+  /// So few frames have come since the peer was told of its room that it need not hear more yet.
+  bool is_quiet() const { return scan_ - room_.told < quiet_frames_; }
   /// Frames that have landed.
   std::uint32_t scanned() const { return scan_; }
   /// For the status words: offers that need not stay any more, and those of them that were left.
@@ -193,7 +202,10 @@ class ReceiveHalf {
 
   bool fail(std::string_view why);
   void aim();
-  Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & (frames_.size() - 1)]; }
+  void measure_window() {
+    quiet_frames_ = peer_closed_ ? 0 : std::min((window() + 1) / 2, window() - 1);
+  }
+  Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & frames_mask_]; }
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
   bool on_move(const Move& move);
@@ -224,6 +236,7 @@ class ReceiveHalf {
   const Settings& settings_;
   Wires& wires_;
   Outlet& outlet_;
+  Room& room_;
   std::byte* const control_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
@@ -250,14 +263,15 @@ class ReceiveHalf {
 
   Ring current_;
   std::unique_ptr<Rare> rare_;
-  std::vector<Frame> frames_;
+  std::unique_ptr<Frame[]> frames_;  // of two rings, which can be unreleased at one time
+  std::uint32_t frames_mask_ = 0;
   const std::byte* tail_ = nullptr;       // of the frame that is looked for
   const std::byte* last_tail_ = nullptr;  // of the ring's last slot
   std::uint32_t base_ = 0;                // first frame of the current ring
   std::uint32_t scan_ = 0;                // the frame that is looked for
   std::uint32_t deliver_ = 0;             // the frame that is handed out
   std::uint32_t offset_ = kHeadBytes;
-  std::uint32_t consumed_ = 0;
+  std::uint32_t quiet_frames_ = 0;        // see is_quiet()
 
   std::uint32_t answered_ = 0;  // sequence of the newest answer
   bool move_waits_ = false, answer_waiting_ = false;

@@ -78,6 +78,8 @@ bool SendHalf::fail(std::string_view why) {
 
 void SendHalf::measure_rings() {
   local_index_ = remote_index_ = 0;
+  frame_at_ = local_.memory;
+  remote_end_ = remote_.address + remote_.slot_bytes;
   limit_ = std::min(local_.slots, remote_.slots) - 1;
   frame_most_ = std::min(local_.slot_bytes, remote_.slot_bytes);
 }
@@ -119,23 +121,31 @@ bool SendHalf::make_room(std::uint32_t record_bytes) {
 }
 
 void SendHalf::post_open_frame(bool signaled) {
-  std::byte* frame = frame_;
-  const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
-  store(frame, word_of(tag, reverse_consumed_));
-  store(frame + used_, word_of(length | plain_, tag));
-  if (++local_index_ == local_.slots) local_index_ = 0;
-  const std::uint64_t end = remote_.address + std::uint64_t{remote_index_ + 1} * remote_.slot_bytes;
-  if (++remote_index_ == remote_.slots) remote_index_ = 0;
-  frame_work_ = outlet_.post_and_wake({.local = frame,
+  const std::uint32_t length = seal(frame_at_, used_, plain_);
+  frame_work_ = outlet_.post_and_wake({.local = frame_at_,
                                        .local_key = local_.local_key,
                                        .length = length,
-                                       .remote = end - length,
+                                       .remote = remote_end_ - length,
                                        .remote_key = remote_.key,
                                        .signaled = signaled});
-  reported_ = reverse_consumed_;
-  ++next_;
-  ++figures_.frames;
+  go_on();
   frame_open_ = urgent_ = false;
+}
+
+// While the peer has no room, small messages share a frame.
+bool SendHalf::gather_small(const iovec& element) {
+  const auto length = static_cast<std::uint32_t>(element.iov_len);
+  if (!open_frame() || room() < kRecordBytes + round_up_8(length)) return false;
+  append_whole(element.iov_base, length);
+  history_ <<= 1;
+  ++figures_.messages;
+  figures_.bytes += length;
+  if (in_flight() >= limit()) {
+    note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+    if (in_flight() >= limit()) return true;
+  }
+  if (outlet_.has_room()) post_open_frame(false);
+  return true;
 }
 
 std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
