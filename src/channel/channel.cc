@@ -16,7 +16,9 @@ namespace {
 constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// How long a peer that is at work has to heed a recall.
 constexpr std::chrono::milliseconds kRecallTime{10};
-/// Looks for one channel's messages between two rounds for all.
+/// Looks at memory in one call, while few channels are looked at, and otherwise.
+constexpr std::uint32_t kLooksOfFew = 32, kLooksOfMany = 8;
+/// Calls for one channel's messages between two rounds for all.
 constexpr std::uint32_t kLooksPerRound = 256, kLooksPerBusyRound = 64;
 /// What a send that finds no room counts as.
 constexpr std::uint32_t kLooksPerTry = 8;
@@ -208,7 +210,8 @@ Result<std::optional<Message>> Channel::try_receive() {
   {
     const std::lock_guard guard(channel.context().lock());
     View view;
-    if (channel.is_ordinary() && channel.endpoint().deliver_soon(view)) {
+    const std::uint32_t looks = channel.context().watches_few() ? kLooksOfFew : kLooksOfMany;
+    if (channel.is_ordinary() && channel.endpoint().deliver_soon(view, looks)) {
       if (++channel.takes % kTakesPerRound == 0) [[unlikely]]
         channel.context().round();
       channel.context().found();

@@ -79,12 +79,12 @@ class Endpoint {
   }
   bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
-  /// For who looks again and again: a message that is here, or comes within some dozen looks at
-  /// memory, if nothing out of the ordinary comes with it.
-  [[gnu::always_inline]] bool deliver_soon(View& message) {
+  /// For who looks again and again: a message that is here, or comes within so many looks at memory,
+  /// if nothing out of the ordinary comes with it.
+  [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks) {
     if (receive_.deliver_next(message)) return true;
-    for (int look = 0; !receive_.has_landed(); ++look) {
-      if (look == kLooks) return false;
+    while (!receive_.has_landed()) {
+      if (--looks == 0) return false;
     }
     std::uint32_t consumed = 0;
     if (!receive_.take_up_plain(consumed)) return false;
@@ -93,11 +93,11 @@ class Endpoint {
     if (!receive_.is_quiet()) note_progress();
     return receive_.deliver_next(message);
   }
-  /// The same for whatever comes, with a closer look if there is something to see.
+  /// The same for whatever has come, with a closer look if there is something to see.
   std::optional<Incoming> look() {
     if (tell_wanted_) tell_rest();
     View message;
-    if (deliver_soon(message)) return Incoming(message);
+    if (deliver_soon(message, 1)) return Incoming(message);
     return receive_.has_arrivals() ? deliver() : std::nullopt;
   }
   /// For who takes many: the next message of a frame that was taken up before.
@@ -156,8 +156,6 @@ class Endpoint {
   }
 
  private:
-  static constexpr int kLooks = 16;
-
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has
   // used all of it: it may wait, while a view here holds the rest. Less travels with the next
