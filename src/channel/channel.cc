@@ -3,9 +3,9 @@
 
 #include <sched.h>
 
-#include <cstring>
 #include <utility>
 
+#include "base/bulk_copy.h"
 #include "channel/channel_object.h"
 #include "channel/context_object.h"
 
@@ -297,7 +297,7 @@ Result<std::optional<std::size_t>> Channel::try_receive_into(std::span<const iov
   }
   for (const iovec& buffer : buffers) {
     const std::size_t n = std::min(buffer.iov_len, left.size());
-    std::memcpy(buffer.iov_base, left.data(), n);
+    base::bulk_copy(buffer.iov_base, left.data(), n);
     left = left.subspan(n);
   }
   held_.reset();

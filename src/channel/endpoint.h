@@ -83,6 +83,7 @@ class Endpoint {
   /// if nothing out of the ordinary comes with it.
   [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks) {
     if (receive_.deliver_next(message)) return true;
+    if (receive_.has_undelivered()) return false;
     while (!receive_.has_landed()) {
       if (--looks == 0) return false;
     }

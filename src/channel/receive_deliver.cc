@@ -1,6 +1,7 @@
 // The receiving direction, towards the application: messages in order, whole, each once.
 #include <algorithm>
 
+#include "base/bulk_copy.h"
 #include "channel/receive_half.h"
 
 namespace weft::channel {
@@ -127,7 +128,7 @@ bool ReceiveHalf::deliver_piece(const std::byte* bytes, std::uint64_t n) {
   if (rarely().message_bytes == 0 || n > rare_->message_bytes - rare_->filled) {
     return fail("a piece belongs to no message, or is longer than the rest of it");
   }
-  std::memcpy(rare_->message.memory + rare_->filled, bytes, n);
+  base::bulk_copy(rare_->message.memory + rare_->filled, bytes, n);
   rare_->filled += n;
   ++figures_.pieces;
   return true;

@@ -175,6 +175,7 @@ class ReceiveHalf {
   bool peer_closed() const { return peer_closed_; }
   /// Nothing more will ever be delivered.
   bool at_end() const { return peer_closed_ && deliver_ == scan_; }
+  bool has_undelivered() const { return deliver_ != scan_; }
   /// A frame has landed, or was not yet handed out whole.
   bool has_arrivals() const { return deliver_ != scan_ || has_landed(); }
   /// There may be a message to deliver, or the end.

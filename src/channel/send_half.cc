@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/bulk_copy.h"
 
 namespace weft::channel {
 namespace {
@@ -21,7 +22,7 @@ class Gather {
     while (bytes > 0) {
       const iovec& element = vector_[index_];
       const std::uint64_t n = std::min<std::uint64_t>(element.iov_len - offset_, bytes);
-      std::memcpy(to, static_cast<const std::byte*>(element.iov_base) + offset_, n);
+      base::bulk_copy(to, static_cast<const std::byte*>(element.iov_base) + offset_, n);
       to += n, bytes -= n, offset_ += n;
       if (offset_ == element.iov_len) ++index_, offset_ = 0;
     }

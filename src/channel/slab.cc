@@ -15,6 +15,12 @@ constexpr std::size_t kChunkLeast = std::size_t{1} << 20, kChunkMost = std::size
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
+/// The first place of the kind, not before `offset`.
+constexpr std::size_t first_from(std::size_t offset, Place place) {
+  if (place == Place::kLine) return round_up(offset, kLine);
+  return round_up(offset + kPage / 2, kPage) - kPage / 2;
+}
+
 }  // namespace
 
 /// One stretch of memory with one registration, and what of it is free.
@@ -46,14 +52,19 @@ class Chunk {
     return true;
   }
 
-  std::byte* allocate(std::size_t bytes) {
+  std::byte* allocate(std::size_t bytes, Place place) {
     for (auto at = free_.begin(); at != free_.end(); ++at) {
-      if (at->second < bytes) continue;
       const auto [offset, length] = *at;
-      free_.erase(at);
-      if (length > bytes) free_[offset + bytes] = length - bytes;
+      const std::size_t first = first_from(offset, place), skipped = first - offset;
+      if (length < skipped || length - skipped < bytes) continue;
+      if (skipped > 0) {
+        at->second = skipped;
+      } else {
+        free_.erase(at);
+      }
+      if (length > skipped + bytes) free_[first + bytes] = length - skipped - bytes;
       used_ += bytes;
-      return memory_ + offset;
+      return memory_ + first;
     }
     return nullptr;
   }
@@ -124,17 +135,17 @@ Chunk* Slab::add_chunk(std::size_t least) {
   return chunks_.back().get();
 }
 
-Block Slab::allocate(std::size_t bytes) {
+Block Slab::allocate(std::size_t bytes, Place place) {
   bytes = round_up(bytes, kLine);
   Block block{nullptr, bytes, nullptr};
   for (const auto& chunk : chunks_) {
-    block.memory = chunk->allocate(bytes);
+    block.memory = chunk->allocate(bytes, place);
     block.chunk = chunk.get();
     if (block.memory != nullptr) break;
   }
   if (block.memory == nullptr) {
     block.chunk = add_chunk(bytes);
-    if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes);
+    if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes, place);
   }
   return block;
 }

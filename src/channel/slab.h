@@ -25,6 +25,12 @@ struct Block {
   Chunk* chunk = nullptr;
 };
 
+/// Where a block may begin.
+enum class Place : std::uint8_t {
+  kLine,     ///< with any cache line
+  kMidPage,  ///< in the middle of a page
+};
+
 class Slab {
  public:
   explicit Slab(ibv_pd* pd);
@@ -32,9 +38,9 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  /// Aligned to 64 bytes; the bytes are what the last owner left there. memory is null when there
-  /// is none; errno says why.
-  Block allocate(std::size_t bytes);
+  /// The bytes are what the last owner left there. memory is null when there is none; errno says
+  /// why.
+  Block allocate(std::size_t bytes, Place place = Place::kLine);
   void free(Block& block);
   /// To be called now and then: gives back what became free before the last call.
   void trim();

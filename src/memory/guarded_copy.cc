@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/bulk_copy.h"
 #include "memory/guard.h"
 #include "memory/guard_leaves.h"
 
@@ -53,7 +54,7 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t n) {
   Tail tail;
   // Before the body is written, as that may overwrite the end of an overlapping source.
   std::memcpy(tail.bytes, from + (n - last), last);
-  if (n > last) std::memmove(to, from, n - last);
+  if (n > last) base::bulk_copy(to, from, n - last);
   store_pieces(to + (n - last), tail.bytes, last);
 }
 

@@ -1,5 +1,6 @@
 #include "path/neighbour_short_way.h"
 
+#include <algorithm>
 #include <new>
 
 namespace weft::path {
@@ -38,7 +39,9 @@ void NeighbourShortWay::remember(host::Outbound& link, queue::QueuePair& qp, con
   if (!reads && request.op != SendOp::kWrite) return;
   known.target = grant_target(link, peer, request.remote.key,
                               reads ? Access::kRemoteRead : Access::kRemoteWrite);
-  known.unknowable = known.target.entry == nullptr ? request.remote.key : RemoteKey();
+  const bool found = known.target.entry != nullptr;
+  known.unknowable = found ? RemoteKey() : request.remote.key;
+  known.strangers = found ? 0 : std::min<std::uint8_t>(known.strangers + 1, kStrangersMost);
 }
 
 }  // namespace weft::path

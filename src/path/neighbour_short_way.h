@@ -84,23 +84,30 @@ class NeighbourShortWay {
   }
 
   /// Finds out about the keys of the request. Those that cannot be remembered are asked about only
-  /// now and then.
+  /// now and then, and so is any key while each message comes with a new one of that kind.
   void remember(host::Outbound& link, queue::QueuePair& qp, const TargetPeer& peer,
                 const SendRequest& request);
   bool worth_asking(const SendRequest& request) {
     Known* known = request.op == SendOp::kRead ? in_.get() : &out_;
-    return known == nullptr || request.remote.key != known->unknowable || ++known->passed_over == 0;
+    if (known == nullptr) return true;
+    const bool stranger =
+        request.remote.key == known->unknowable || known->strangers >= kStrangersMost;
+    return !stranger || ++known->passed_over == 0;
   }
   /// Out of line: the quick ways, which may come to this, need no registers for it.
   [[gnu::noinline, gnu::cold]] void forget();
 
  private:
+  /// After so many in a row the next one will hardly be another kind.
+  static constexpr std::uint8_t kStrangersMost = 8;
+
   /// Of one direction.
   struct Known {
     memory::Grant<LocalKey> own;
     TargetGrant target;
     RemoteKey unknowable;          ///< a target's that cannot be remembered
     std::uint8_t passed_over = 0;  ///< how often nobody asked again
+    std::uint8_t strangers = 0;    ///< keys, one after the other, that could not be remembered
 
     bool covers_target(const SendRequest& request) const {
       return target.covers(request.remote.key, request.remote.address, request.sges.front().length);
