@@ -121,7 +121,7 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
   RingStore& store_of_rings = context_->device()->rings();
   // A receive ring has its own key, for exactly these bytes: no other channel's.
   auto made = use == RingUse::kReceive
-                  ? store_of_rings.make_writable(bytes, phase > settings_->start_phase)
+                  ? store_of_rings.make_writable({slots, slot_bytes}, phase > settings_->start_phase)
                   : store_of_rings.make(bytes);
   if (made == nullptr) {
     error_ = std::make_unique<std::string>(explain_registration(errno, bytes));
@@ -130,10 +130,7 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
   }
   Ring ring{made->block.memory,           slots, slot_bytes, phase,
             Slab::local_key(made->block), {},    true,       nullptr};
-  if (use == RingUse::kReceive) {
-    ring.remote_key = RemoteKey(made->region->rkey);
-    for (std::uint32_t i = 1; i <= slots; ++i) store(ring.slot(i) - kTailBytes, std::uint64_t{0});
-  }
+  if (use == RingUse::kReceive) ring.remote_key = RemoteKey(made->region->rkey);
   ring.handle = made.release();
   return ring;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "weft/extensions.h"
 
@@ -121,6 +122,9 @@ class Chunk {
   bool trimmed_ = true;
 };
 
+/// Smaller blocks are made for good.
+constexpr std::size_t kKeptLeast = std::size_t{8} << 10;
+
 Slab::Slab(ibv_pd* pd) : pd_(pd) {}
 Slab::~Slab() = default;
 
@@ -137,6 +141,9 @@ Chunk* Slab::add_chunk(std::size_t least) {
 
 Block Slab::allocate(std::size_t bytes, Place place) {
   bytes = round_up(bytes, kLine);
+  for (Block& kept : kept_) {
+    if (kept.bytes == bytes) return std::exchange(kept, {});
+  }
   Block block{nullptr, bytes, nullptr};
   for (const auto& chunk : chunks_) {
     block.memory = chunk->allocate(bytes, place);
@@ -144,6 +151,7 @@ Block Slab::allocate(std::size_t bytes, Place place) {
     if (block.memory != nullptr) break;
   }
   if (block.memory == nullptr) {
+    free_kept();
     block.chunk = add_chunk(bytes);
     if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes, place);
   }
@@ -152,11 +160,20 @@ Block Slab::allocate(std::size_t bytes, Place place) {
 
 void Slab::free(Block& block) {
   if (block.memory == nullptr) return;
-  block.chunk->free(block.memory, block.bytes);
+  if (block.bytes >= kKeptLeast) std::swap(block, kept_[next_kept_++ % std::size(kept_)]);
+  if (block.memory != nullptr) block.chunk->free(block.memory, block.bytes);
   block = {};
 }
 
+void Slab::free_kept() {
+  for (Block& kept : kept_) {
+    if (kept.memory != nullptr) kept.chunk->free(kept.memory, kept.bytes);
+    kept = {};
+  }
+}
+
 void Slab::trim() {
+  free_kept();
   for (std::size_t i = 0; i < chunks_.size();) {
     if (!chunks_[i]->trim() || chunks_.size() == 1) {
       ++i;

@@ -49,10 +49,13 @@ class Slab {
 
  private:
   Chunk* add_chunk(std::size_t least);
+  void free_kept();
 
   ibv_pd* const pd_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::uint64_t chunk_bytes_ = 0;
+  Block kept_[4];  ///< large ones that were freed lately: the next one is often of the same size
+  std::size_t next_kept_ = 0;
 };
 
 }  // namespace weft::channel

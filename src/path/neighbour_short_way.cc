@@ -10,6 +10,7 @@ using memory::Hold;
 
 void NeighbourShortWay::forget() {
   out_ = {};
+  other_.reset();
   if (in_ != nullptr) *in_ = {};
 }
 
@@ -32,6 +33,11 @@ void NeighbourShortWay::remember(host::Outbound& link, queue::QueuePair& qp, con
   if (reads && in_ == nullptr) {
     in_.reset(new (std::nothrow) Known);
     if (in_ == nullptr) return;
+  }
+  if (request.op == SendOp::kWrite && out_.target.entry != nullptr &&
+      out_.target.key != request.remote.key) {
+    if (other_ == nullptr) other_.reset(new (std::nothrow) Known);
+    if (other_ != nullptr) std::swap(out_, *other_);
   }
   Known& known = reads ? *in_ : out_;
   known.own = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd,

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "base/cache.h"
 #include "host/link.h"
@@ -35,8 +36,10 @@ class NeighbourShortWay {
     }
     return sge.length <= qp.sq.max_inline() && qp.space->identity();
   }
-  bool knows_write(const queue::QueuePair& qp, const SendRequest& request) const {
-    return knows_source(qp, request) && out_.covers_target(request);
+  bool knows_write(const queue::QueuePair& qp, const SendRequest& request) {
+    if (knows_source(qp, request) && out_.covers_target(request)) [[likely]]
+      return true;
+    return other_ != nullptr && other_->covers_target(request) && turn_to_other(qp, request);
   }
   bool knows_read(const SendRequest& request) const {
     const Sge& sge = request.sges.front();
@@ -114,6 +117,11 @@ class NeighbourShortWay {
     }
   };
   bool gather_registered(const Sge& sge, std::byte* to);
+  /// What was written to before the last comes to the front.
+  bool turn_to_other(const queue::QueuePair& qp, const SendRequest& request) {
+    std::swap(out_, *other_);
+    return knows_source(qp, request);
+  }
   /// Does copy(target) while the target's key and queue pair, and our own key where there is one,
   /// are published and hold.
   template <class Copy>
@@ -138,6 +146,7 @@ class NeighbourShortWay {
 
   host::ProcessPage& page_;
   Known out_;
+  std::unique_ptr<Known> other_;  ///< for who writes in turns by two keys; made by the second
   std::unique_ptr<Known> in_;  ///< made by the first read
 };
 
