@@ -177,14 +177,19 @@ std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
 
 std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_hint,
                              Nanoseconds now) {
+  look_around();
+  // While rings are changed the message goes first, and the step is done while it travels.
+  const bool later =
+      !settings_.strict && !last_in_frame_ && (moving() || rarely().old.exists());
+  if (!later) step(now);
   const std::uint64_t taken = take_any(vector, size_hint, now);
+  if (later) step(now);
   judge_small();
   return taken;
 }
 
 std::uint64_t SendHalf::take_any(std::span<const iovec> vector, std::uint64_t size_hint,
                                  Nanoseconds now) {
-  progress(now);
   while (!vector.empty() && vector[0].iov_len == 0) vector = vector.subspan(1);
   if (!error_.empty() || closed_ || vector.empty()) return 0;
   const std::uint64_t total = sum_of(vector);
@@ -265,16 +270,24 @@ bool SendHalf::close() {
 }
 
 void SendHalf::progress(Nanoseconds now) {
+  look_around();
+  step(now);
+  judge_small();
+}
+
+void SendHalf::look_around() {
   read_status();
   if (!rarely().loans.empty()) settle_loans();
   if (frame_open_) post_frame(last_in_frame_);
+}
+
+void SendHalf::step(Nanoseconds now) {
   // Flowing, one step at a time: each takes longer than a small message, which may be next.
   const State before = state_;
   if (state_ == State::kAsked) check_answer(now);
   if (state_ == State::kLeaving && (before == State::kLeaving || settings_.strict)) leave(now);
   if (rarely().old.exists()) retire_old();
   if (idle_shrink_due(now)) ask(local_.phase - 1, now);
-  judge_small();
 }
 
 std::uint64_t SendHalf::registered_bytes() const {

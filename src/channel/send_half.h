@@ -229,6 +229,8 @@ class SendHalf {
   bool is_over(Loan& loan);
   void end_loan(Loan& loan, bool left);
   bool fail(std::string_view why);
+  void look_around();
+  void step(Nanoseconds now);
   // send_move.cc: phases
   bool wants_move(std::uint64_t wanted_bytes, Nanoseconds now);
   bool ask(std::uint32_t phase, Nanoseconds now);
@@ -239,6 +241,7 @@ class SendHalf {
   void give_up(Nanoseconds now, Nanoseconds pause_ns);
   bool provision_next();
   void drop_fresh();
+  void introduce();
   void switch_rings();
   void leave(Nanoseconds now);
   void retire_old();
@@ -261,6 +264,7 @@ class SendHalf {
     const void* lent_memory = nullptr;  // what take() lent, to be recognised when it comes again
     std::uint64_t lent_bytes = 0;
     std::uint32_t old_last_work = 0;
+    bool introduced = false;  // the ring that was granted has been written to
   };
   static const Rare kNothingRare;
   Rare& rare() {
