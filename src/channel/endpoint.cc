@@ -58,9 +58,13 @@ bool Endpoint::scan() {
 void Endpoint::tell() {
   if (send_.wants_status()) tell_wanted_ = true;
   if (!tell_wanted_ || !outlet_.has_room() || failed()) return;
-  const Status status{
-      receive_.consumed(), static_cast<std::uint32_t>(mode_), receive_.pulled(), wishes_,
-      send_.sequence(),    send_.recalled_offers(),           receive_.left(),   0};
+  const Status status{.consumed = receive_.consumed(),
+                      .mode = static_cast<std::uint32_t>(mode_),
+                      .pulled = receive_.pulled(),
+                      .left = receive_.left(),
+                      .repeat = send_.sequence(),
+                      .recalled = send_.recalled_offers(),
+                      .wishes = wishes_};
   std::byte* stage = control_ + kStatusStage;
   store(stage, status);
   Work work{.local = stage,

@@ -108,17 +108,20 @@ enum class Mode : std::uint32_t {
 };
 
 /// Written by the receiver of a direction into the sender's control block, always as a whole. Every
-/// field only grows or stands for itself, so that a torn mixture of two is harmless.
+/// word of 8 bytes only grows or stands for itself, so that a torn mixture of two is harmless.
 struct Status {
   std::uint32_t consumed = 0;  ///< frames whose slots are free again
   std::uint32_t mode = 0;      ///< Mode
   std::uint32_t pulled = 0;    ///< offers that have been read, or will never be
-  std::uint32_t wishes = 0;    ///< see kWishSmaller
+  std::uint32_t left = 0;      ///< those of them that were recalled and not read, a set
   std::uint32_t repeat = 0;    ///< as a sender: the control message's newest sequence
   std::uint32_t recalled = 0;  ///< as a sender: offers that shall not be read any more, a set
-  std::uint32_t left = 0;      ///< recalled offers that were not read and never will be, a set
+  std::uint32_t wishes = 0;    ///< see kWishSmaller
   std::uint32_t spare = 0;
 };
+// These two are read as one word: an offer that is done with was read, or was left.
+static_assert(offsetof(Status, pulled) % 8 == 0 &&
+              offsetof(Status, left) == offsetof(Status, pulled) + 4);
 inline constexpr std::uint32_t kWishSmaller = 1;  ///< the receiver needs its memory back
 
 /// The control block of one end. The first part is the peer's to write.

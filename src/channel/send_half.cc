@@ -100,8 +100,8 @@ void SendHalf::judge_small() {
 
 void SendHalf::read_status() {
   note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
-  const std::uint32_t pulled = watch32(control_ + kStatusOffset + offsetof(Status, pulled));
-  const std::uint32_t left = watch32(control_ + kStatusOffset + offsetof(Status, left));
+  const std::uint64_t word = watch64(control_ + kStatusOffset + offsetof(Status, pulled));
+  const auto pulled = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32);
   if (pulled == peer_pulled_ && left == peer_left_) return;
   peer_left_ = left;
   if (pulled - peer_pulled_ > offers_ - peer_pulled_) {
