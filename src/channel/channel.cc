@@ -216,9 +216,8 @@ Result<std::optional<Message>> Channel::try_receive() {
         channel.context().round();
       channel.context().found();
       ++channel.views;
-      return Result<std::optional<Message>>(tl::in_place, std::in_place, Message::Key(),
-                                            channel, std::span(view.data, view.length), view.frame,
-                                            nullptr);
+      return Result<std::optional<Message>>(tl::in_place, std::in_place, Message::Key(), channel,
+                                            std::span(view.data, view.length), view.frame, nullptr);
     }
   }
   return try_receive_any();

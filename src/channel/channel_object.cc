@@ -13,9 +13,10 @@ namespace {
 /// Work that one channel may have in its queue pair.
 constexpr std::uint32_t kSendDepth = 32;
 
-/// Messages from this size on are read to where they hardly ever lie just above the place within its
-/// page that they come from: copies are several times slower then (base/bulk_copy.h), also those of
-/// the kernel, which knows no way around it. Programs' memory begins near the begin of a page.
+/// Messages from this size on are read to where they hardly ever lie just above the place within
+/// its page that they come from: copies are several times slower then (base/bulk_copy.h), also
+/// those of the kernel, which knows no way around it. Programs' memory begins near the begin of a
+/// page.
 constexpr std::size_t kPage = 4096;
 
 constexpr int kRemoteWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -120,9 +121,9 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
   if (!charge(bytes)) return std::nullopt;
   RingStore& store_of_rings = context_->device()->rings();
   // A receive ring has its own key, for exactly these bytes: no other channel's.
-  auto made = use == RingUse::kReceive
-                  ? store_of_rings.make_writable({slots, slot_bytes}, phase > settings_->start_phase)
-                  : store_of_rings.make(bytes);
+  auto made = use == RingUse::kReceive ? store_of_rings.make_writable(
+                                             {slots, slot_bytes}, phase > settings_->start_phase)
+                                       : store_of_rings.make(bytes);
   if (made == nullptr) {
     error_ = std::make_unique<std::string>(explain_registration(errno, bytes));
     refund(bytes);
@@ -180,7 +181,8 @@ std::optional<Region> ChannelObject::lend(std::span<const std::byte> bytes) {
 std::optional<Region> ChannelObject::borrow(std::uint64_t bytes) {
   if (!charge(bytes)) return std::nullopt;
   auto made = std::make_unique<Registration>();
-  made->block = context_->device()->slab().allocate(bytes, bytes < kPage ? Place::kLine : Place::kMidPage);
+  made->block =
+      context_->device()->slab().allocate(bytes, bytes < kPage ? Place::kLine : Place::kMidPage);
   if (made->block.memory == nullptr) {
     refund(bytes);
     return std::nullopt;

@@ -47,9 +47,7 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool has_endpoint() const { return endpoint_.has_value(); }
   Life life() const { return life_; }
   /// Nothing is to be done for it before its next message is looked for.
-  bool is_ordinary() const {
-    return life_ == Life::kOpen && active && !endpoint_->has_to_tell();
-  }
+  bool is_ordinary() const { return life_ == Life::kOpen && active && !endpoint_->has_to_tell(); }
   void set_life(Life life) { life_ = life; }
   std::string error() const { return error_ != nullptr ? *error_ : std::string(); }
   std::uint32_t index() const { return index_; }

@@ -79,8 +79,8 @@ class Endpoint {
   }
   bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
-  /// For who looks again and again: a message that is here, or comes within so many looks at memory,
-  /// if nothing out of the ordinary comes with it.
+  /// For who looks again and again: a message that is here, or comes within so many looks at
+  /// memory, if nothing out of the ordinary comes with it.
   [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks) {
     if (receive_.deliver_next(message)) return true;
     if (receive_.has_undelivered()) return false;

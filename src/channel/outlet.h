@@ -47,9 +47,7 @@ class Outlet {
     return posted_;
   }
   /// A frame can go by write(): there is room, and the peer looks.
-  bool is_clear() const {
-    return has_room() && !behind_bell_ && peer_mode() == Mode::kWatching;
-  }
+  bool is_clear() const { return has_room() && !behind_bell_ && peer_mode() == Mode::kWatching; }
   std::uint32_t write(const std::byte* from, std::uint32_t length, std::uint64_t remote,
                       FrameKeys keys) {
     const std::uint32_t number = ++posted_;

@@ -278,7 +278,7 @@ class ReceiveHalf {
   std::uint32_t scan_ = 0;                // the frame that is looked for
   std::uint32_t deliver_ = 0;             // the frame that is handed out
   std::uint32_t offset_ = kHeadBytes;
-  std::uint32_t quiet_frames_ = 0;        // see is_quiet()
+  std::uint32_t quiet_frames_ = 0;  // see is_quiet()
 
   std::uint32_t answered_ = 0;  // sequence of the newest answer
   bool move_waits_ = false, answer_waiting_ = false;

@@ -101,7 +101,8 @@ void SendHalf::judge_small() {
 void SendHalf::read_status() {
   note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
   const std::uint64_t word = watch64(control_ + kStatusOffset + offsetof(Status, pulled));
-  const auto pulled = static_cast<std::uint32_t>(word), left = static_cast<std::uint32_t>(word >> 32);
+  const auto pulled = static_cast<std::uint32_t>(word),
+             left = static_cast<std::uint32_t>(word >> 32);
   if (pulled == peer_pulled_ && left == peer_left_) return;
   peer_left_ = left;
   if (pulled - peer_pulled_ > offers_ - peer_pulled_) {
@@ -179,8 +180,7 @@ std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_h
                              Nanoseconds now) {
   look_around();
   // While rings are changed the message goes first, and the step is done while it travels.
-  const bool later =
-      !settings_.strict && !last_in_frame_ && (moving() || rarely().old.exists());
+  const bool later = !settings_.strict && !last_in_frame_ && (moving() || rarely().old.exists());
   if (!later) step(now);
   const std::uint64_t taken = take_any(vector, size_hint, now);
   if (later) step(now);

@@ -144,18 +144,22 @@ Block Slab::allocate(std::size_t bytes, Place place) {
   for (Block& kept : kept_) {
     if (kept.bytes == bytes) return std::exchange(kept, {});
   }
-  Block block{nullptr, bytes, nullptr};
-  for (const auto& chunk : chunks_) {
-    block.memory = chunk->allocate(bytes, place);
-    block.chunk = chunk.get();
-    if (block.memory != nullptr) break;
-  }
-  if (block.memory == nullptr) {
-    free_kept();
-    block.chunk = add_chunk(bytes);
-    if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes, place);
-  }
+  Block block = allocate_in_chunks(bytes, place);
+  if (block.memory != nullptr) return block;
+  free_kept();
+  block = allocate_in_chunks(bytes, place);
+  if (block.memory != nullptr) return block;
+  block.chunk = add_chunk(bytes + kPage);
+  if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes, place);
   return block;
+}
+
+Block Slab::allocate_in_chunks(std::size_t bytes, Place place) {
+  for (const auto& chunk : chunks_) {
+    std::byte* memory = chunk->allocate(bytes, place);
+    if (memory != nullptr) return {memory, bytes, chunk.get()};
+  }
+  return {nullptr, bytes, nullptr};
 }
 
 void Slab::free(Block& block) {

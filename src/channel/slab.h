@@ -49,6 +49,7 @@ class Slab {
 
  private:
   Chunk* add_chunk(std::size_t least);
+  Block allocate_in_chunks(std::size_t bytes, Place place);
   void free_kept();
 
   ibv_pd* const pd_;

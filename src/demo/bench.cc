@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "demo/pair.h"
+#include "demo/shared_queue.h"
 #include "weft/extensions.h"
 
 namespace weft::demo {
@@ -62,6 +63,7 @@ class Bench {
       idle(", tiny", Settings::tiny());
     });
     measure("many", [this] { many(); });
+    measure("shared_queue", [this] { shared_queue(); });
     pair_.meet();
     if (pair_.here()) print();
   }
@@ -381,6 +383,47 @@ class Bench {
       row(name + "quiet ones that changed, both sides", "").push_back(changed + changed_there);
     }
     keep(channels);
+  }
+
+  // The other way to spend little memory: buffers that all connections share, and rendezvous.
+  void shared_queue() {
+    const std::string name = "baseline, shared receive queue and rendezvous: ";
+    SharedQueue queue(pair_);
+    const std::vector<std::byte> message(8), large(std::size_t{1} << 20);
+    const std::span<const std::byte> small(message);
+    constexpr int kPings = 2000, kMessages = 100'000;
+    for (int round = 0; round < 7; ++round) {
+      auto begun = Clock::now();
+      for (int i = 0; i < kPings; ++i) {
+        if (pair_.here()) queue.send(small);
+        queue.receive();
+        if (!pair_.here()) queue.send(small);
+      }
+      if (pair_.here()) row(name + "8 B one way", "us").push_back(us_since(begun) / 2 / kPings);
+      begun = Clock::now();
+      for (int i = 0; i < kMessages; ++i) pair_.here() ? queue.send(small) : queue.receive();
+      pair_.here() ? queue.receive() : queue.send(small);
+      if (pair_.here()) row(name + "8 B messages", "M/s").push_back(kMessages / us_since(begun));
+      for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20}) {
+        const int count = static_cast<int>((std::size_t{32} << 20) / bytes);
+        begun = Clock::now();
+        for (int i = 0; i < count; ++i) {
+          pair_.here() ? queue.lend(std::span(large).first(bytes), 2) : queue.pull();
+        }
+        if (!pair_.here()) continue;
+        queue.lend({}, 0);
+        row(fmt::format("{}{} KiB stream, heap memory", name, bytes / 1024), "GB/s")
+            .push_back(static_cast<double>(bytes) * count / us_since(begun) / 1000);
+      }
+    }
+    constexpr int kIdle = 200;
+    const double before = weight();
+    for (int i = 0; i < kIdle; ++i) queue.add_connection();
+    const double weighs = (weight() - before) / kIdle;
+    constexpr double kShared = 2.0 * SharedQueue::kBuffers * SharedQueue::kBufferBytes / 1024;
+    if (!pair_.here()) return;
+    row(name + "buffers of all connections, both sides", "KiB").push_back(kShared);
+    row(name + "idle connection, heap, both sides", "KiB").push_back(weighs);
   }
 
   void keep(std::vector<Channel>& channels) {

@@ -147,7 +147,7 @@ class NeighbourShortWay {
   host::ProcessPage& page_;
   Known out_;
   std::unique_ptr<Known> other_;  ///< for who writes in turns by two keys; made by the second
-  std::unique_ptr<Known> in_;  ///< made by the first read
+  std::unique_ptr<Known> in_;     ///< made by the first read
 };
 
 }  // namespace weft::path
