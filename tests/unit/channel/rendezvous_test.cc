@@ -193,6 +193,7 @@ TEST_P(Recall, is_seen_by_a_peer_that_wakes_after_the_key_was_closed) {
 
 // Two ends cannot agree within a deadline: then they must not go on as if they had.
 TEST_P(Recall, that_did_not_wait_ends_the_channel_if_the_message_had_been_read) {
+  // A15: a rendezvous that was taken back.
   const std::uint32_t loan = lend(huge);
   while (pair.here.wires.execute()) {
   }
