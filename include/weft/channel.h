@@ -57,7 +57,16 @@ struct Statistics {
 /// A received message. It is a view into the ring while that is possible: its slot is the sender's
 /// again when this dies, so do not keep many. Dies before its channel's context.
 class Message {
+  class Key {
+    friend class Channel;
+    Key() = default;
+  };
+
  public:
+  /// Only a channel has the key.
+  Message(Key, ChannelObject& channel, std::span<const std::byte> bytes, std::uint32_t frame,
+          void* region)
+      : channel_(&channel), bytes_(bytes), frame_(frame), region_(region) {}
   Message(Message&& other) noexcept
       : channel_(std::exchange(other.channel_, nullptr)),
         bytes_(other.bytes_),
@@ -76,12 +85,11 @@ class Message {
 
  private:
   friend class Channel;
-  Message() = default;
   void release();
-  ChannelObject* channel_ = nullptr;
+  ChannelObject* channel_;
   std::span<const std::byte> bytes_;
-  std::uint32_t frame_ = 0;
-  void* region_ = nullptr;
+  std::uint32_t frame_;
+  void* region_;
 };
 
 /// Messages that were received together, and are given back together when this is filled anew or
@@ -170,6 +178,8 @@ class Channel {
   explicit Channel(std::shared_ptr<ChannelObject> object) : object_(std::move(object)) {}
   void let_go();
   bool take_back_lent();
+  Result<std::size_t> try_send_any(std::span<const iovec> message, std::size_t size_hint);
+  Result<std::optional<Message>> try_receive_any();
   std::shared_ptr<ChannelObject> object_;
   std::unique_ptr<Message> held_;  // the next one, which was larger than the buffers offered
 };

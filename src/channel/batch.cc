@@ -57,8 +57,14 @@ Result<std::size_t> Channel::try_receive_batch(Batch& into) {
     const std::lock_guard guard(channel.context().lock());
     if (into.channel_ != nullptr) into.release_locked();
     if (channel.has_endpoint() && channel.life() != Life::kClosed) {
+      Endpoint& endpoint = channel.endpoint();
       while (into.size_ < Batch::kMost) {
-        const auto incoming = channel.endpoint().deliver();
+        View view;
+        if (endpoint.deliver_soon(view, 1)) [[likely]] {
+          into.items_[into.size_++] = {view.data, view.length, view.frame, nullptr};
+          continue;
+        }
+        const auto incoming = endpoint.deliver();
         if (!incoming) break;
         into.items_[into.size_++] = {incoming->data, incoming->length, incoming->frame,
                                      incoming->region.handle};

@@ -3,9 +3,9 @@
 
 #include <sched.h>
 
-#include <cstring>
 #include <utility>
 
+#include "base/bulk_copy.h"
 #include "channel/channel_object.h"
 #include "channel/context_object.h"
 
@@ -16,8 +16,10 @@ namespace {
 constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// How long a peer that is at work has to heed a recall.
 constexpr std::chrono::milliseconds kRecallTime{10};
-/// Looks for one channel's messages between two rounds for all.
-constexpr std::uint32_t kLooksPerRound = 64;
+/// Looks at memory in one call, while few channels are looked at, and otherwise.
+constexpr std::uint32_t kLooksOfFew = 32, kLooksOfMany = 8;
+/// Calls for one channel's messages between two rounds for all.
+constexpr std::uint32_t kLooksPerRound = 256, kLooksPerBusyRound = 64;
 /// What a send that finds no room counts as.
 constexpr std::uint32_t kLooksPerTry = 8;
 /// Messages that are received between two rounds for all.
@@ -56,7 +58,7 @@ void Message::release() {
   const std::lock_guard guard(channel_->context().lock());
   channel_->take_back(bytes_, frame_, region_);
   channel_->took_back();
-  if (--channel_->views == 0) last = std::move(channel_->self);
+  if (--channel_->views == 0 && channel_->self != nullptr) last = std::move(channel_->self);
   channel_ = nullptr;
 }
 
@@ -84,6 +86,18 @@ Channel& Channel::operator=(Channel&& other) noexcept {
 Channel::~Channel() { let_go(); }
 
 Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_t size_hint) {
+  ChannelObject& channel = *object_;
+  if (message.size() == 1) {
+    const std::lock_guard guard(channel.context().lock());
+    if (channel.life() == Life::kOpen && channel.endpoint().take_small(message[0])) [[likely]] {
+      channel.sent();
+      return message[0].iov_len;
+    }
+  }
+  return try_send_any(message, size_hint);
+}
+
+Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::size_t size_hint) {
   ChannelObject& channel = *object_;
   std::unique_lock guard(channel.context().lock());
   if (channel.life() != Life::kOpen) return lost(channel);
@@ -193,6 +207,24 @@ bool Channel::returned(std::uint32_t loan) const {
 
 Result<std::optional<Message>> Channel::try_receive() {
   ChannelObject& channel = *object_;
+  {
+    const std::lock_guard guard(channel.context().lock());
+    View view;
+    const std::uint32_t looks = channel.context().watches_few() ? kLooksOfFew : kLooksOfMany;
+    if (channel.is_ordinary() && channel.endpoint().deliver_soon(view, looks)) {
+      if (++channel.takes % kTakesPerRound == 0) [[unlikely]]
+        channel.context().round();
+      channel.context().found();
+      ++channel.views;
+      return Result<std::optional<Message>>(tl::in_place, std::in_place, Message::Key(), channel,
+                                            std::span(view.data, view.length), view.frame, nullptr);
+    }
+  }
+  return try_receive_any();
+}
+
+Result<std::optional<Message>> Channel::try_receive_any() {
+  ChannelObject& channel = *object_;
   std::unique_lock guard(channel.context().lock());
   if (!channel.has_endpoint() || channel.life() == Life::kClosed) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
@@ -206,7 +238,8 @@ Result<std::optional<Message>> Channel::try_receive() {
   }
   if (!incoming) {
     if (endpoint.has_steps()) endpoint.step();
-    if (++channel.looks % kLooksPerRound == 0 || channel.life() != Life::kOpen) {
+    const std::uint32_t pause = endpoint.busy() ? kLooksPerBusyRound : kLooksPerRound;
+    if (++channel.looks % pause == 0 || channel.life() != Life::kOpen) {
       channel.context().round();
       incoming = endpoint.deliver();
     }
@@ -230,13 +263,10 @@ Result<std::optional<Message>> Channel::try_receive() {
   if (!channel.active && channel.life() == Life::kOpen) channel.context().activate(channel);
   if (++channel.takes % kTakesPerRound == 0) channel.context().round();
   channel.context().found();
-  Message message;
-  message.channel_ = &channel;
   ++channel.views;
-  message.bytes_ = {incoming->data, incoming->length};
-  message.frame_ = incoming->frame;
-  message.region_ = incoming->region.handle;
-  return std::optional<Message>(std::move(message));
+  return Result<std::optional<Message>>(tl::in_place, std::in_place, Message::Key(), channel,
+                                        std::span(incoming->data, incoming->length),
+                                        incoming->frame, incoming->region.handle);
 }
 
 Result<Message> Channel::receive(Deadline deadline) {
@@ -266,7 +296,7 @@ Result<std::optional<std::size_t>> Channel::try_receive_into(std::span<const iov
   }
   for (const iovec& buffer : buffers) {
     const std::size_t n = std::min(buffer.iov_len, left.size());
-    std::memcpy(buffer.iov_base, left.data(), n);
+    base::bulk_copy(buffer.iov_base, left.data(), n);
     left = left.subspan(n);
   }
   held_.reset();

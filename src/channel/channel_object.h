@@ -46,6 +46,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   Endpoint& endpoint() { return *endpoint_; }
   bool has_endpoint() const { return endpoint_.has_value(); }
   Life life() const { return life_; }
+  /// Nothing is to be done for it before its next message is looked for.
+  bool is_ordinary() const { return life_ == Life::kOpen && active && !endpoint_->has_to_tell(); }
   void set_life(Life life) { life_ = life; }
   std::string error() const { return error_ != nullptr ? *error_ : std::string(); }
   std::uint32_t index() const { return index_; }
@@ -65,6 +67,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   std::optional<Region> borrow(std::uint64_t bytes) override;
   void give_back(Region& region) override;
   bool post(const Work& work) override;
+  bool write(const std::byte* from, std::uint32_t length, std::uint64_t remote, FrameKeys keys,
+             FrameMark mark) override;
 
   // The context's notes about this channel.
   std::uint64_t tag = 0;

@@ -77,6 +77,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
     return true;
   }
   void found() { vain_looks_ = 0; }
+  /// At most two channels are looked at.
+  bool watches_few() const { return watching_ <= 2; }
   /// Counts what happened. Who finds nothing and wants to wait remembers it from before the look:
   /// another thread's round may take up what this one waits for.
   std::uint64_t events() const { return events_.load(std::memory_order_acquire); }

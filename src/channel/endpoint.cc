@@ -6,7 +6,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57434832;  // "WCH2"
+constexpr std::uint32_t kMagic = 0x57434833;  // "WCH3"
 
 }  // namespace
 
@@ -58,9 +58,13 @@ bool Endpoint::scan() {
 void Endpoint::tell() {
   if (send_.wants_status()) tell_wanted_ = true;
   if (!tell_wanted_ || !outlet_.has_room() || failed()) return;
-  const Status status{
-      receive_.consumed(), static_cast<std::uint32_t>(mode_), receive_.pulled(), wishes_,
-      send_.sequence(),    send_.recalled_offers(),           receive_.left(),   0};
+  const Status status{.consumed = receive_.consumed(),
+                      .mode = static_cast<std::uint32_t>(mode_),
+                      .pulled = receive_.pulled(),
+                      .left = receive_.left(),
+                      .repeat = send_.sequence(),
+                      .recalled = send_.recalled_offers(),
+                      .wishes = wishes_};
   std::byte* stage = control_ + kStatusStage;
   store(stage, status);
   Work work{.local = stage,
@@ -69,12 +73,12 @@ void Endpoint::tell() {
             .remote = peer_control_ + kStatusOffset,
             .remote_key = peer_key_,
             .bell = send_.wants_status()};
-  if (status.consumed != told_consumed_ || receive_.has_news()) {
+  if (status.consumed != outlet_.room().told || receive_.has_news()) {
     outlet_.post_room(std::move(work));
   } else {
     outlet_.post(std::move(work));  // only a mode, or a wish: nobody waits for it
   }
-  told_consumed_ = status.consumed;
+  outlet_.room().told = status.consumed;
   receive_.news_told();
   tell_wanted_ = mode_changed_ = false;
   send_.status_told();

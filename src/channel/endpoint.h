@@ -49,14 +49,17 @@ class Endpoint {
   }
 
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now) {
-    if (vector.size() == 1 && send_.take_small(vector[0])) {
-      if (outlet_.unrung()) ring_if_missed();
-      return vector[0].iov_len;
-    }
+    if (vector.size() == 1 && take_small(vector[0])) return vector[0].iov_len;
     const std::uint64_t taken = send_.take(vector, size_hint, now);
     tell();
     ring_if_missed();
     return taken;
+  }
+  /// One element that fits, when nothing out of the ordinary is under way.
+  bool take_small(const iovec& element) {
+    if (!send_.take_small(element)) return false;
+    if (outlet_.unrung()) ring_if_missed();
+    return true;
   }
   /// Of messages that fit, as many as find room; frames go when they are full, and the last one.
   std::size_t take_batch(std::span<const iovec> messages) {
@@ -76,30 +79,34 @@ class Endpoint {
   }
   bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
-  /// For who looks again and again: a message that is here, or comes within some dozen looks at
+  /// For who looks again and again: a message that is here, or comes within so many looks at
   /// memory, if nothing out of the ordinary comes with it.
-  std::optional<Incoming> deliver_soon() {
-    if (auto message = receive_.deliver_next()) return message;
-    for (int look = 0; !receive_.has_landed(); ++look) {
-      if (look == kLooks) return std::nullopt;
+  [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks) {
+    if (receive_.deliver_next(message)) return true;
+    if (receive_.has_undelivered()) return false;
+    while (!receive_.has_landed()) {
+      if (--looks == 0) return false;
     }
     std::uint32_t consumed = 0;
-    auto message = receive_.deliver_landed(consumed);
-    if (message) {
-      note_delivery();
-      send_.note_consumed(consumed);
-      if (receive_.consumed() != told_consumed_) note_progress();
-    }
-    return message;
+    if (!receive_.take_up_plain(consumed)) return false;
+    note_delivery();
+    send_.note_consumed(consumed);
+    if (!receive_.is_quiet()) note_progress();
+    return receive_.deliver_next(message);
   }
-  /// The same for whatever comes, with a closer look if there is something to see.
+  /// The same for whatever has come, with a closer look if there is something to see.
   std::optional<Incoming> look() {
     if (tell_wanted_) tell_rest();
-    if (auto message = deliver_soon()) return message;
+    View message;
+    if (deliver_soon(message, 1)) return Incoming(message);
     return receive_.has_arrivals() ? deliver() : std::nullopt;
   }
+  /// For who takes many: the next message of a frame that was taken up before.
+  bool deliver_next(View& message) { return receive_.deliver_next(message); }
+  bool has_to_tell() const { return tell_wanted_; }
   std::optional<Incoming> deliver() {
-    if (auto message = receive_.deliver_next()) return message;
+    View view;
+    if (receive_.deliver_next(view)) return Incoming(view);
     if (auto message = receive_.deliver()) return message;
     if (!scan()) return std::nullopt;
     auto message = receive_.deliver();
@@ -114,7 +121,7 @@ class Endpoint {
   void release_one(Incoming& message) { receive_.release(message); }
   void release_view(std::uint32_t frame) { receive_.release_view(frame); }
   void released() {
-    if (receive_.consumed() != noted_consumed_) note_progress();
+    if (!receive_.is_quiet()) note_progress();
   }
   /// Completions are to be expected.
   bool awaits() const { return outlet_.awaits(); }
@@ -150,8 +157,6 @@ class Endpoint {
   }
 
  private:
-  static constexpr int kLooks = 16;
-
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has
   // used all of it: it may wait, while a view here holds the rest. Less travels with the next
@@ -163,13 +168,10 @@ class Endpoint {
     if ((tell_wanted_ && !with_answer) || send_.wants_status()) tell();
   }
   void weigh_progress() {
-    noted_consumed_ = receive_.consumed();
-    send_.set_reverse_consumed(noted_consumed_);
-    const std::uint32_t with_frame = send_.reported();
-    if (static_cast<std::int32_t>(with_frame - told_consumed_) > 0) told_consumed_ = with_frame;
-    const std::uint32_t owed = noted_consumed_ - told_consumed_;
+    const Room& room = outlet_.room();
+    const std::uint32_t owed = room.consumed - room.told;
     const std::uint32_t window = receive_.window();
-    const bool used_up = owed > 0 && receive_.scanned() - told_consumed_ + 1 >= window;
+    const bool used_up = owed > 0 && receive_.scanned() - room.told + 1 >= window;
     tell_wanted_ = mode_changed_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
                    (receive_.peer_closed() && owed > 0);
   }
@@ -193,7 +195,6 @@ class Endpoint {
   const LocalKey control_key_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
-  std::uint32_t noted_consumed_ = 0, told_consumed_ = 0;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   std::uint64_t frames_at_delivery_ = 0;

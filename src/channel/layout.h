@@ -9,7 +9,8 @@
 //
 // Each record is 8 bytes (kind, length) and its payload, padded to 8. The tail is the last aligned
 // word, which is written last and whole; a frame counts when head and tail carry the sequence that
-// the receiver expects next. Little-endian, as all machines are that this runs on.
+// the receiver expects next. Lengths are multiples of 8; the last bit of the tail's says that the
+// frame holds nothing but whole messages. Little-endian, as all machines are that this runs on.
 #pragma once
 
 #include <atomic>
@@ -33,6 +34,9 @@ constexpr std::uint32_t slot_bytes_of(std::uint32_t payload_bytes) {
   return round_up_8(payload_bytes) + kSlotOverhead;
 }
 
+/// In the tail's length: nothing but whole messages.
+inline constexpr std::uint32_t kPlain = 1;
+
 /// What a frame's flags carry for a sequence number: never 0, so that cleared memory is no frame.
 constexpr std::uint32_t tag_of(std::uint32_t sequence) { return sequence << 1 | 1; }
 
@@ -52,6 +56,15 @@ struct RecordHead {
   Kind kind{};
   std::uint32_t length = 0;  ///< of the payload
 };
+
+// Head, record and tail are written as whole words: what copies a frame right after it was written
+// reads words too, and so need not wait until narrower stores have reached the cache.
+constexpr std::uint64_t word_of(std::uint32_t low, std::uint32_t high) {
+  return std::uint64_t{high} << 32 | low;
+}
+constexpr std::uint64_t record_word(Kind kind, std::uint32_t length) {
+  return word_of(static_cast<std::uint32_t>(kind), length);
+}
 
 /// Sequences of control messages: which request (16 bits), and which repetition of it (16 bits). A
 /// repetition that overtakes its request is so never answered with the answer to another.
@@ -95,17 +108,20 @@ enum class Mode : std::uint32_t {
 };
 
 /// Written by the receiver of a direction into the sender's control block, always as a whole. Every
-/// field only grows or stands for itself, so that a torn mixture of two is harmless.
+/// word of 8 bytes only grows or stands for itself, so that a torn mixture of two is harmless.
 struct Status {
   std::uint32_t consumed = 0;  ///< frames whose slots are free again
   std::uint32_t mode = 0;      ///< Mode
   std::uint32_t pulled = 0;    ///< offers that have been read, or will never be
-  std::uint32_t wishes = 0;    ///< see kWishSmaller
+  std::uint32_t left = 0;      ///< those of them that were recalled and not read, a set
   std::uint32_t repeat = 0;    ///< as a sender: the control message's newest sequence
   std::uint32_t recalled = 0;  ///< as a sender: offers that shall not be read any more, a set
-  std::uint32_t left = 0;      ///< recalled offers that were not read and never will be, a set
+  std::uint32_t wishes = 0;    ///< see kWishSmaller
   std::uint32_t spare = 0;
 };
+// These two are read as one word: an offer that is done with was read, or was left.
+static_assert(offsetof(Status, pulled) % 8 == 0 &&
+              offsetof(Status, left) == offsetof(Status, pulled) + 4);
 inline constexpr std::uint32_t kWishSmaller = 1;  ///< the receiver needs its memory back
 
 /// The control block of one end. The first part is the peer's to write.

@@ -12,6 +12,12 @@
 
 namespace weft::channel {
 
+/// Of the receiving direction, in frames: what has been consumed, and how much of that the peer has
+/// been told. What goes out tells it along.
+struct Room {
+  std::uint32_t consumed = 0, told = 0;
+};
+
 class Outlet {
  public:
   Outlet(Wires& wires, std::uint32_t depth, const std::byte* control)
@@ -39,6 +45,18 @@ class Outlet {
     bells_ += work.bell;
     if (!wires_.post(work)) failed_ = true;
     return posted_;
+  }
+  /// A frame can go by write(): there is room, and the peer looks.
+  bool is_clear() const { return has_room() && !behind_bell_ && peer_mode() == Mode::kWatching; }
+  std::uint32_t write(const std::byte* from, std::uint32_t length, std::uint64_t remote,
+                      FrameKeys keys) {
+    const std::uint32_t number = ++posted_;
+    const bool signaled = number - signaled_ >= (depth_ + 1) / 2;
+    if (signaled) signaled_ = number;
+    unrung_ = true;
+    if (!wires_.write(from, length, remote, keys, {number, signaled})) [[unlikely]]
+      failed_ = true;
+    return number;
   }
   /// The same, for what the peer must notice: it is rung unless it says that it looks by itself.
   /// A peer that stops looking at this moment may miss it: unrung() stays until somebody rings.
@@ -70,11 +88,13 @@ class Outlet {
     return true;
   }
   void fail() { failed_ = true; }
+  Room& room() { return room_; }
 
  private:
   Wires& wires_;
   const std::uint32_t depth_;
   std::uint32_t posted_ = 0, completed_ = 0, signaled_ = 0;
+  Room room_;
   std::uint64_t bells_ = 0;
   const std::byte* const control_;
   bool failed_ = false, unrung_ = false, behind_bell_ = false;

@@ -1,6 +1,7 @@
 // The receiving direction, towards the application: messages in order, whole, each once.
 #include <algorithm>
 
+#include "base/bulk_copy.h"
 #include "channel/receive_half.h"
 
 namespace weft::channel {
@@ -127,7 +128,7 @@ bool ReceiveHalf::deliver_piece(const std::byte* bytes, std::uint64_t n) {
   if (rarely().message_bytes == 0 || n > rare_->message_bytes - rare_->filled) {
     return fail("a piece belongs to no message, or is longer than the rest of it");
   }
-  std::memcpy(rare_->message.memory + rare_->filled, bytes, n);
+  base::bulk_copy(rare_->message.memory + rare_->filled, bytes, n);
   rare_->filled += n;
   ++figures_.pieces;
   return true;
@@ -212,6 +213,9 @@ std::optional<Incoming> ReceiveHalf::deliver() {
       if (rare_->filled == rare_->message_bytes) out = finish_message();
     } else if (head.kind == Kind::kOffer) {
       if (deliver_offer(out) != Step::kNext) break;
+    } else {  // in a frame that was said to hold whole messages
+      fail("a record is not of the kind that its frame promises");
+      break;
     }
     advance(head.length);
     skip_controls();
@@ -229,8 +233,8 @@ void ReceiveHalf::release_region(Incoming& message) {
 }
 
 void ReceiveHalf::advance_consumed() {
-  while (consumed_ != deliver_ && frame_at(consumed_).live == 0) ++consumed_;
-  if (!rarely().retired.exists() || static_cast<std::int32_t>(consumed_ - base_) < 0) return;
+  while (room_.consumed != deliver_ && frame_at(room_.consumed).live == 0) ++room_.consumed;
+  if (!rarely().retired.exists() || static_cast<std::int32_t>(room_.consumed - base_) < 0) return;
   if (settings_.keep_small && rare_->retired.phase <= current_.phase) {
     rare_->kept.push_back(rare_->retired);
     rare_->retired = {};

@@ -59,15 +59,15 @@ void ReceiveHalf::rest() {
   rare_.reset();
 }
 
-// Frames of two rings can be unreleased at one time.
 void ReceiveHalf::resize_frames(std::uint32_t slots) {
   const std::uint32_t size = std::bit_ceil(slots + rarely().retired.slots);
-  if (size <= frames_.size()) return;
-  std::vector<Frame> larger(size);
-  for (std::uint32_t i = consumed_; i != scan_ && !frames_.empty(); ++i) {
-    larger[i % size] = frame_at(i);
+  if (frames_ != nullptr && size - 1 <= frames_mask_) return;
+  auto larger = std::make_unique<Frame[]>(size);
+  for (std::uint32_t i = room_.consumed; i != scan_ && frames_ != nullptr; ++i) {
+    larger[i & (size - 1)] = frame_at(i);
   }
-  frames_.swap(larger);
+  frames_ = std::move(larger);
+  frames_mask_ = size - 1;
 }
 
 bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
@@ -76,7 +76,7 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     const std::byte* end = tail_ + kTailBytes;
     const std::uint64_t tail = watch64(tail_);
     if (static_cast<std::uint32_t>(tail >> 32) != tag_of(scan_)) break;
-    const auto length = static_cast<std::uint32_t>(tail);
+    const std::uint32_t length = static_cast<std::uint32_t>(tail) & ~kPlain;
     if (length < kHeadBytes + kTailBytes || length > current_.slot_bytes || length % 8 != 0) {
       fail("a frame is longer than its slot, or shorter than a frame can be");
       break;
@@ -146,6 +146,7 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
       return on_offer(load<Offer>(payload));
     case Kind::kClose:
       peer_closed_ = true;
+      measure_window();
       return last_in_frame || fail("something follows the end of a channel");
   }
   return fail("a record of no known kind");
@@ -172,6 +173,7 @@ bool ReceiveHalf::on_move(const Move& move) {
     return fail("a control message asks for buffers of a size that does not exist");
   }
   peer_slots_ = std::min(peer_slots_, move.slots);
+  measure_window();
   rare_->move = move;
   move_waits_ = true;
   if (move.strict != 0) finish_move();
@@ -230,6 +232,7 @@ void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
   rare_->pending = {};
   base_ = next_frame;
   aim();
+  measure_window();
   // Nobody writes there any more: its key and then its memory go when the last view does.
   advance_consumed();
 }

@@ -38,10 +38,23 @@ struct Incoming {
   Region region;  ///< exists: the message's own memory
 };
 
+/// The same for a message that lies in a frame.
+struct View {
+  const std::byte* data;
+  std::uint64_t length;
+  std::uint32_t frame;
+
+  explicit operator Incoming() const { return {data, length, frame, {}}; }
+};
+
 class ReceiveHalf {
  public:
   ReceiveHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control)
-      : settings_(settings), wires_(wires), outlet_(outlet), control_(control) {}
+      : settings_(settings),
+        wires_(wires),
+        outlet_(outlet),
+        room_(outlet.room()),
+        control_(control) {}
   ReceiveHalf(const ReceiveHalf&) = delete;
   ReceiveHalf& operator=(const ReceiveHalf&) = delete;
 
@@ -53,6 +66,7 @@ class ReceiveHalf {
                std::uint32_t send_slots) {
     peer_control_ = peer_control, peer_key_ = key, control_key_ = control_key;
     peer_slots_ = send_slots;
+    measure_window();
   }
   void stop();
 
@@ -60,57 +74,60 @@ class ReceiveHalf {
   bool has_landed() const {
     return static_cast<std::uint32_t>(watch64(tail_) >> 32) == tag_of(scan_);
   }
-  /// Takes up the next frame, which has landed, and hands out its message, for the most common
-  /// case: one whole message, and nothing before it. Nothing: scan() has to look closer.
-  std::optional<Incoming> deliver_landed(std::uint32_t& peer_consumed) {
-    if (deliver_ != scan_ || peer_closed_ || !error_.empty()) return std::nullopt;
-    const auto length = static_cast<std::uint32_t>(watch64(tail_));
-    const std::byte* begin = tail_ + kTailBytes - length;
+  /// Takes up the next frame, which has landed, for the most common case: whole messages in it, and
+  /// nothing before it. False: scan() has to look closer.
+  bool take_up_plain(std::uint32_t& peer_consumed) {
+    if (deliver_ != scan_ || peer_closed_ || !error_.empty()) return false;
+    const auto end = static_cast<std::uint32_t>(watch64(tail_));
+    const std::uint32_t length = end - kPlain;
     if (length < kHeadBytes + kRecordBytes + kTailBytes || length > current_.slot_bytes ||
-        length % 8 != 0 || load<std::uint32_t>(begin) != tag_of(scan_)) {
-      return std::nullopt;
+        length % 8 != 0) {  // not plain: the subtraction leaves no multiple of 8
+      return false;
     }
-    const auto head = load<RecordHead>(begin + kHeadBytes);
-    if (head.kind != Kind::kWhole || head.length > length ||
-        kHeadBytes + kRecordBytes + round_up_8(head.length) + kTailBytes != length) {
-      return std::nullopt;
+    const std::byte* begin = tail_ + kTailBytes - length;
+    const auto head = load<std::uint64_t>(begin);
+    if (static_cast<std::uint32_t>(head) != tag_of(scan_)) return false;
+    peer_consumed = static_cast<std::uint32_t>(head >> 32);
+    // Its lines come from the peer's core: all at once, not one after the other.
+    const std::byte* ahead = begin + std::min(length, kAhead);
+    for (const std::byte* line = begin + kLine; line < ahead; line += kLine) {
+      __builtin_prefetch(line);
     }
-    peer_consumed = load<std::uint32_t>(begin + 4);
     frame_at(scan_) = {begin, length, 1};
     ++figures_.frames;
-    ++figures_.messages;
-    figures_.bytes += head.length;
-    const Incoming message{begin + kHeadBytes + kRecordBytes, head.length, scan_, {}};
-    deliver_ = ++scan_;
+    ++scan_;
     tail_ += current_.slot_bytes;
     if (tail_ > last_tail_) aim();
-    return message;
+    return true;
   }
   /// Takes up the frames that have landed; true if there were any. `peer_consumed` is what the last
   /// of them said about the other direction.
   bool scan(std::uint32_t& peer_consumed);
   /// The next message, if all of it is here.
   std::optional<Incoming> deliver();
-  /// The same for the usual case: a whole message, and another record behind it in its frame.
-  std::optional<Incoming> deliver_next() {
-    if (deliver_ == scan_) return std::nullopt;
+  /// The same for the usual case: a whole message.
+  bool deliver_next(View& message) {
+    if (deliver_ == scan_) return false;
     Frame& frame = frame_at(deliver_);
+    const auto head = load<std::uint64_t>(frame.begin + offset_);
+    const auto bytes = static_cast<std::uint32_t>(head >> 32);
     const std::uint32_t end = frame.length - kTailBytes;
-    const auto head = load<RecordHead>(frame.begin + offset_);
-    const std::uint32_t left = end - offset_ - kRecordBytes;
-    if (head.kind != Kind::kWhole || head.length >= left || left - head.length < kRecordBytes + 7 ||
-        !error_.empty()) {
-      return std::nullopt;
+    const std::uint64_t next = std::uint64_t{offset_} + kRecordBytes + round_up_8(bytes);
+    if (head != record_word(Kind::kWhole, bytes) || bytes > end || next > end || !error_.empty()) {
+      return false;
     }
-    const std::uint32_t next = offset_ + kRecordBytes + round_up_8(head.length);
-    const Kind following = load<RecordHead>(frame.begin + next).kind;
-    if (following != Kind::kWhole) return std::nullopt;
-    const std::byte* payload = frame.begin + offset_ + kRecordBytes;
-    offset_ = next;
-    ++frame.live;
+    message = {frame.begin + offset_ + kRecordBytes, bytes, deliver_};
     ++figures_.messages;
-    figures_.bytes += head.length;
-    return Incoming{payload, head.length, deliver_, {}};
+    figures_.bytes += bytes;
+    if (next == end) {  // what counted for the rest of the frame counts for this view now
+      offset_ = kHeadBytes;
+      if (++deliver_ != scan_) skip_controls();
+      return true;
+    }
+    offset_ = static_cast<std::uint32_t>(next);
+    ++frame.live;
+    if (load<RecordHead>(frame.begin + next).kind != Kind::kWhole) skip_controls();
+    return true;
   }
   void release(Incoming& message) {
     if (message.region.exists()) return release_region(message);
@@ -119,8 +136,10 @@ class ReceiveHalf {
   /// The same for a message without memory of its own.
   void release_view(std::uint32_t frame) {
     if (--frame_at(frame).live > 0) return;
-    if (frame != consumed_ || frame + 1 != deliver_ || rare_ != nullptr) return advance_consumed();
-    ++consumed_;
+    if (frame != room_.consumed || frame + 1 != deliver_ || rare_ != nullptr) {
+      return advance_consumed();
+    }
+    ++room_.consumed;
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
@@ -139,7 +158,9 @@ class ReceiveHalf {
   /// True: that work was one of the reads.
   bool on_read_done(std::uint32_t number);
 
-  std::uint32_t consumed() const { return consumed_; }
+  std::uint32_t consumed() const { return room_.consumed; }
+  /// So few frames have come since the peer was told of its room that it need not hear more yet.
+  bool is_quiet() const { return scan_ - room_.told < quiet_frames_; }
   /// Frames that have landed.
   std::uint32_t scanned() const { return scan_; }
   /// For the status words: offers that need not stay any more, and those of them that were left.
@@ -154,6 +175,7 @@ class ReceiveHalf {
   bool peer_closed() const { return peer_closed_; }
   /// Nothing more will ever be delivered.
   bool at_end() const { return peer_closed_ && deliver_ == scan_; }
+  bool has_undelivered() const { return deliver_ != scan_; }
   /// A frame has landed, or was not yet handed out whole.
   bool has_arrivals() const { return deliver_ != scan_ || has_landed(); }
   /// There may be a message to deliver, or the end.
@@ -169,6 +191,7 @@ class ReceiveHalf {
   std::string_view error() const { return error_; }
 
  private:
+  static constexpr std::uint32_t kLine = 64, kAhead = 16 * kLine;
   struct Frame {
     const std::byte* begin = nullptr;
     std::uint32_t length = 0;
@@ -186,7 +209,10 @@ class ReceiveHalf {
 
   bool fail(std::string_view why);
   void aim();
-  Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & (frames_.size() - 1)]; }
+  void measure_window() {
+    quiet_frames_ = peer_closed_ ? 0 : std::min((window() + 1) / 2, window() - 1);
+  }
+  Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & frames_mask_]; }
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
   bool on_move(const Move& move);
@@ -217,6 +243,7 @@ class ReceiveHalf {
   const Settings& settings_;
   Wires& wires_;
   Outlet& outlet_;
+  Room& room_;
   std::byte* const control_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
@@ -243,14 +270,15 @@ class ReceiveHalf {
 
   Ring current_;
   std::unique_ptr<Rare> rare_;
-  std::vector<Frame> frames_;
+  std::unique_ptr<Frame[]> frames_;  // of two rings, which can be unreleased at one time
+  std::uint32_t frames_mask_ = 0;
   const std::byte* tail_ = nullptr;       // of the frame that is looked for
   const std::byte* last_tail_ = nullptr;  // of the ring's last slot
   std::uint32_t base_ = 0;                // first frame of the current ring
   std::uint32_t scan_ = 0;                // the frame that is looked for
   std::uint32_t deliver_ = 0;             // the frame that is handed out
   std::uint32_t offset_ = kHeadBytes;
-  std::uint32_t consumed_ = 0;
+  std::uint32_t quiet_frames_ = 0;  // see is_quiet()
 
   std::uint32_t answered_ = 0;  // sequence of the newest answer
   bool move_waits_ = false, answer_waiting_ = false;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "channel/layout.h"
+
 namespace weft::channel {
 namespace {
 
@@ -22,25 +24,31 @@ std::unique_ptr<Registration> RingStore::make(std::uint64_t bytes) {
   return made;
 }
 
-std::unique_ptr<Registration> RingStore::make_writable(std::uint64_t bytes, bool again) {
+std::unique_ptr<Registration> RingStore::make_writable(RingShape shape, bool again) {
   if (again) {
-    if (wanted_ != bytes && spare_ != nullptr) {
+    if (wanted_ != shape && spare_ != nullptr) {
       free(std::move(spare_));
-      budget_.give_back(wanted_);
+      budget_.give_back(wanted_.bytes());
     }
-    wanted_ = bytes;
+    wanted_ = shape;
     idle_ = 0;
     if (spare_ != nullptr) {
-      budget_.give_back(bytes);
+      budget_.give_back(shape.bytes());
       return std::exchange(spare_, nullptr);
     }
   }
-  auto made = make(bytes);
+  auto made = make(shape.bytes());
   if (made == nullptr) return nullptr;
-  made->region = ibv_reg_mr(pd_, made->block.memory, bytes, kWritable);
-  if (made->region != nullptr) return made;
-  slab_.free(made->block);
-  return nullptr;
+  made->region = ibv_reg_mr(pd_, made->block.memory, shape.bytes(), kWritable);
+  if (made->region == nullptr) {
+    slab_.free(made->block);
+    return nullptr;
+  }
+  for (std::uint32_t i = 1; i <= shape.slots; ++i) {
+    std::byte* end = made->block.memory + std::size_t{i} * shape.slot_bytes;
+    store(end - kTailBytes, std::uint64_t{0});
+  }
+  return made;
 }
 
 void RingStore::free(std::unique_ptr<Registration> made) {
@@ -64,14 +72,14 @@ bool RingStore::do_chore() {
     free_oldest();
     return true;
   }
-  if (wanted_ == 0 || spare_ != nullptr) return false;
-  const std::uint64_t bytes = std::exchange(wanted_, 0);
-  if (!budget_.take_spare(bytes)) return true;
-  spare_ = make_writable(bytes, false);
+  if (wanted_.slots == 0 || spare_ != nullptr) return false;
+  const RingShape shape = std::exchange(wanted_, {});
+  if (!budget_.take_spare(shape.bytes())) return true;
+  spare_ = make_writable(shape, false);
   if (spare_ != nullptr) {
-    wanted_ = bytes;
+    wanted_ = shape;
   } else {
-    budget_.give_back(bytes);
+    budget_.give_back(shape.bytes());
   }
   return true;
 }
@@ -82,12 +90,12 @@ void RingStore::finish() {
 
 void RingStore::trim() {
   finish();
-  if (wanted_ == 0 || ++idle_ < kTrimsUntilUnwanted) return;
+  if (wanted_.slots == 0 || ++idle_ < kTrimsUntilUnwanted) return;
   if (spare_ != nullptr) {
     free(std::move(spare_));
-    budget_.give_back(wanted_);
+    budget_.give_back(wanted_.bytes());
   }
-  wanted_ = 0;
+  wanted_ = {};
 }
 
 }  // namespace weft::channel

@@ -23,6 +23,13 @@ struct Registration {
   ibv_mw* window = nullptr;  ///< of a loan
 };
 
+/// How a ring is cut.
+struct RingShape {
+  std::uint32_t slots = 0, slot_bytes = 0;
+  std::uint64_t bytes() const { return std::uint64_t{slots} * slot_bytes; }
+  bool operator==(const RingShape&) const = default;
+};
+
 class RingStore {
  public:
   RingStore(ibv_pd* pd, Slab& slab, Budget& budget) : pd_(pd), slab_(slab), budget_(budget) {}
@@ -32,15 +39,16 @@ class RingStore {
 
   /// A block without a key of its own; null: errno says why. The caller has charged the budget.
   std::unique_ptr<Registration> make(std::uint64_t bytes);
-  /// One that a peer may write to. `again`: others of this size may be wanted soon.
-  std::unique_ptr<Registration> make_writable(std::uint64_t bytes, bool again);
+  /// One that a peer may write to, and no slot of which looks like a frame. `again`: others of this
+  /// shape may be wanted soon.
+  std::unique_ptr<Registration> make_writable(RingShape shape, bool again);
   void free(std::unique_ptr<Registration> made);
   /// Revokes and frees at a quieter time, and then gives `charged` bytes back to the budget.
   void free_later(std::unique_ptr<Registration> made, std::uint64_t charged);
 
   /// One piece of the work that waits; false: there was none.
   bool do_chore();
-  bool has_chores() const { return !waiting_.empty() || (wanted_ != 0 && spare_ == nullptr); }
+  bool has_chores() const { return !waiting_.empty() || (wanted_.slots != 0 && spare_ == nullptr); }
   /// Too many wait to go on waiting.
   bool overdue() const { return waiting_.size() > kWaitMost; }
   /// Frees all that waits, for somebody who needs memory.
@@ -62,8 +70,8 @@ class RingStore {
   Budget& budget_;
   std::deque<Waiting> waiting_;
   std::unique_ptr<Registration> spare_;
-  std::uint64_t wanted_ = 0;  // bytes of the spare ring; 0: none is wanted
-  int idle_ = 0;              // calls of trim() since somebody wanted one
+  RingShape wanted_;  // of the spare ring; no slots: none is wanted
+  int idle_ = 0;      // calls of trim() since somebody wanted one
 };
 
 }  // namespace weft::channel

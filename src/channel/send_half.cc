@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/bulk_copy.h"
 
 namespace weft::channel {
 namespace {
@@ -21,7 +22,7 @@ class Gather {
     while (bytes > 0) {
       const iovec& element = vector_[index_];
       const std::uint64_t n = std::min<std::uint64_t>(element.iov_len - offset_, bytes);
-      std::memcpy(to, static_cast<const std::byte*>(element.iov_base) + offset_, n);
+      base::bulk_copy(to, static_cast<const std::byte*>(element.iov_base) + offset_, n);
       to += n, bytes -= n, offset_ += n;
       if (offset_ == element.iov_len) ++index_, offset_ = 0;
     }
@@ -78,6 +79,8 @@ bool SendHalf::fail(std::string_view why) {
 
 void SendHalf::measure_rings() {
   local_index_ = remote_index_ = 0;
+  frame_at_ = local_.memory;
+  remote_end_ = remote_.address + remote_.slot_bytes;
   limit_ = std::min(local_.slots, remote_.slots) - 1;
   frame_most_ = std::min(local_.slot_bytes, remote_.slot_bytes);
 }
@@ -97,8 +100,9 @@ void SendHalf::judge_small() {
 
 void SendHalf::read_status() {
   note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
-  const std::uint32_t pulled = watch32(control_ + kStatusOffset + offsetof(Status, pulled));
-  const std::uint32_t left = watch32(control_ + kStatusOffset + offsetof(Status, left));
+  const std::uint64_t word = watch64(control_ + kStatusOffset + offsetof(Status, pulled));
+  const auto pulled = static_cast<std::uint32_t>(word),
+             left = static_cast<std::uint32_t>(word >> 32);
   if (pulled == peer_pulled_ && left == peer_left_) return;
   peer_left_ = left;
   if (pulled - peer_pulled_ > offers_ - peer_pulled_) {
@@ -108,24 +112,8 @@ void SendHalf::read_status() {
   peer_pulled_ = pulled;
 }
 
-void SendHalf::note_consumed(std::uint32_t consumed) {
-  const std::uint32_t ahead = consumed - consumed_;
-  if (ahead == 0) return;
-  if (static_cast<std::int32_t>(ahead) < 0) return;  // older news, by another way
-  if (ahead > next_ - consumed_) {
-    fail("the peer says that it has consumed frames that were never sent");
-    return;
-  }
-  consumed_ = consumed;
-}
-
-bool SendHalf::open_frame() {
-  if (frame_open_) return true;
-  if (in_flight() > limit()) return false;
-  frame_open_ = true;
-  frame_ = local_.slot(local_index_);
-  used_ = kHeadBytes;
-  return true;
+void SendHalf::note_impossible() {
+  fail("the peer says that it has consumed frames that were never sent");
 }
 
 bool SendHalf::make_room(std::uint32_t record_bytes) {
@@ -134,28 +122,31 @@ bool SendHalf::make_room(std::uint32_t record_bytes) {
   return post_frame() && open_frame() && room() >= record_bytes;
 }
 
-bool SendHalf::post_frame(bool signaled) {
-  if (!frame_open_) return true;
-  if (in_flight() >= limit() + (urgent_ ? 1 : 0) || !outlet_.has_room()) return false;
-  std::byte* frame = frame_;
-  const std::uint32_t tag = tag_of(next_), length = used_ + kTailBytes;
-  store(frame, tag);
-  store(frame + 4, reverse_consumed_);
-  store(frame + used_, length);
-  store(frame + used_ + 4, tag);
-  if (++local_index_ == local_.slots) local_index_ = 0;
-  const std::uint64_t end = remote_.address + std::uint64_t{remote_index_ + 1} * remote_.slot_bytes;
-  if (++remote_index_ == remote_.slots) remote_index_ = 0;
-  frame_work_ = outlet_.post_and_wake({.local = frame,
+void SendHalf::post_open_frame(bool signaled) {
+  const std::uint32_t length = seal(frame_at_, used_, plain_);
+  frame_work_ = outlet_.post_and_wake({.local = frame_at_,
                                        .local_key = local_.local_key,
                                        .length = length,
-                                       .remote = end - length,
+                                       .remote = remote_end_ - length,
                                        .remote_key = remote_.key,
                                        .signaled = signaled});
-  reported_ = reverse_consumed_;
-  ++next_;
-  ++figures_.frames;
+  go_on();
   frame_open_ = urgent_ = false;
+}
+
+// While the peer has no room, small messages share a frame.
+bool SendHalf::gather_small(const iovec& element) {
+  const auto length = static_cast<std::uint32_t>(element.iov_len);
+  if (!open_frame() || room() < kRecordBytes + round_up_8(length)) return false;
+  append_whole(element.iov_base, length);
+  history_ <<= 1;
+  ++figures_.messages;
+  figures_.bytes += length;
+  if (in_flight() >= limit()) {
+    note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
+    if (in_flight() >= limit()) return true;
+  }
+  if (outlet_.has_room()) post_open_frame(false);
   return true;
 }
 
@@ -174,7 +165,7 @@ std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
     }
     if (!frame_open_ && in_flight() > limit()) look_for_room();
     if (!open_frame()) break;
-    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), message.iov_base, length);
+    append_whole(message.iov_base, static_cast<std::uint32_t>(length));
     history_ <<= 1;
     figures_.bytes += length;
     ++taken;
@@ -187,14 +178,18 @@ std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
 
 std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_hint,
                              Nanoseconds now) {
+  look_around();
+  // While rings are changed the message goes first, and the step is done while it travels.
+  const bool later = !settings_.strict && !last_in_frame_ && (moving() || rarely().old.exists());
+  if (!later) step(now);
   const std::uint64_t taken = take_any(vector, size_hint, now);
+  if (later) step(now);
   judge_small();
   return taken;
 }
 
 std::uint64_t SendHalf::take_any(std::span<const iovec> vector, std::uint64_t size_hint,
                                  Nanoseconds now) {
-  progress(now);
   while (!vector.empty() && vector[0].iov_len == 0) vector = vector.subspan(1);
   if (!error_.empty() || closed_ || vector.empty()) return 0;
   const std::uint64_t total = sum_of(vector);
@@ -275,16 +270,24 @@ bool SendHalf::close() {
 }
 
 void SendHalf::progress(Nanoseconds now) {
+  look_around();
+  step(now);
+  judge_small();
+}
+
+void SendHalf::look_around() {
   read_status();
   if (!rarely().loans.empty()) settle_loans();
   if (frame_open_) post_frame(last_in_frame_);
+}
+
+void SendHalf::step(Nanoseconds now) {
   // Flowing, one step at a time: each takes longer than a small message, which may be next.
   const State before = state_;
   if (state_ == State::kAsked) check_answer(now);
   if (state_ == State::kLeaving && (before == State::kLeaving || settings_.strict)) leave(now);
   if (rarely().old.exists()) retire_old();
   if (idle_shrink_due(now)) ask(local_.phase - 1, now);
-  judge_small();
 }
 
 std::uint64_t SendHalf::registered_bytes() const {

@@ -58,16 +58,19 @@ class SendHalf {
   /// take() has to look closer.
   bool take_small(const iovec& element) {
     const std::uint64_t length = element.iov_len;
-    if (length - 1 >= small_most_ || !open_frame()) return false;
-    if (room() < kRecordBytes + round_up_8(static_cast<std::uint32_t>(length))) return false;
-    std::memcpy(append(Kind::kWhole, static_cast<std::uint32_t>(length)), element.iov_base, length);
+    if (length - 1 >= small_most_) return false;
+    if (frame_open_ || in_flight() >= limit() || !outlet_.is_clear()) return gather_small(element);
+    const auto bytes = static_cast<std::uint32_t>(length);
+    const std::uint32_t end = kHeadBytes + kRecordBytes + round_up_8(bytes);
+    if (end + kTailBytes > frame_most_) return false;
+    put_whole(frame_at_ + kHeadBytes, element.iov_base, bytes);
     history_ <<= 1;
     ++figures_.messages;
     figures_.bytes += length;
-    if (in_flight() >= limit()) {
-      note_consumed(watch32(control_ + kStatusOffset + offsetof(Status, consumed)));
-    }
-    if (in_flight() < limit()) post_frame();
+    const std::uint32_t frame_bytes = seal(frame_at_, end, kPlain);
+    frame_work_ = outlet_.write(frame_at_, frame_bytes, remote_end_ - frame_bytes,
+                                {local_.local_key, remote_.key});
+    go_on();
     return true;
   }
   /// The same for many messages: gives how many were taken.
@@ -101,11 +104,14 @@ class SendHalf {
   /// Everything has been posted and every slot has been given back.
   bool drained() const { return !frame_open_ && consumed_ == next_ && rarely().loans.empty(); }
   bool has_open_frame() const { return frame_open_; }
-  void note_consumed(std::uint32_t consumed);
-  /// To be told in this end's next head or status: what the other direction has consumed.
-  void set_reverse_consumed(std::uint32_t consumed) { reverse_consumed_ = consumed; }
-  /// What the newest frame has told of it.
-  std::uint32_t reported() const { return reported_; }
+  void note_consumed(std::uint32_t consumed) {
+    const std::uint32_t ahead = consumed - consumed_;
+    if (ahead == 0) return;
+    if (static_cast<std::int32_t>(ahead) < 0) return;  // older news, by another way
+    if (ahead > next_ - consumed_) [[unlikely]]
+      return note_impossible();
+    consumed_ = consumed;
+  }
 
   std::uint32_t phase() const { return local_.phase; }
   std::uint32_t slots() const { return local_.slots; }
@@ -148,19 +154,69 @@ class SendHalf {
   std::uint32_t frame_bytes_most() const { return frame_most_; }
   std::uint32_t room() const { return frame_most_ - used_ - kTailBytes; }
   std::byte* append(Kind kind, std::uint32_t length) {
-    std::byte* at = frame_ + used_;
-    store(at, RecordHead{kind, length});
+    std::byte* at = frame_at_ + used_;
+    store(at, record_word(kind, length));
+    if (kind != Kind::kWhole) plain_ = 0;
     urgent_ = urgent_ || (kind >= Kind::kMove && kind != Kind::kOffer);
     used_ += kRecordBytes + round_up_8(length);
     return at + kRecordBytes;
   }
+  static void put_whole(std::byte* at, const void* from, std::uint32_t length) {
+    store(at, record_word(Kind::kWhole, length));
+    if (length == 8) {
+      store(at + kRecordBytes, load<std::uint64_t>(static_cast<const std::byte*>(from)));
+    } else {
+      std::memcpy(at + kRecordBytes, from, length);
+    }
+  }
+  /// A whole message that fits the open frame.
+  void append_whole(const void* from, std::uint32_t length) {
+    put_whole(frame_at_ + used_, from, length);
+    used_ += kRecordBytes + round_up_8(length);
+  }
+  /// Head and tail around what ends at `end`; gives the bytes of all.
+  std::uint32_t seal(std::byte* frame, std::uint32_t end, std::uint32_t plain) {
+    Room& room = outlet_.room();
+    const std::uint32_t tag = tag_of(next_), length = end + kTailBytes;
+    store(frame, word_of(tag, room.consumed));
+    store(frame + end, word_of(length | plain, tag));
+    room.told = room.consumed;
+    return length;
+  }
+  /// To the next slots of both rings.
+  void go_on() {
+    frame_at_ += local_.slot_bytes;
+    if (++local_index_ == local_.slots) local_index_ = 0, frame_at_ = local_.memory;
+    remote_end_ += remote_.slot_bytes;
+    if (++remote_index_ == remote_.slots) {
+      remote_index_ = 0;
+      remote_end_ = remote_.address + remote_.slot_bytes;
+    }
+    ++next_;
+    ++figures_.frames;
+  }
+  void note_impossible();
   void measure_rings();
   void judge_small();
   // send_half.cc: frames
-  bool open_frame();
+  bool open_frame() {
+    if (frame_open_) return true;
+    if (in_flight() > limit()) return false;
+    frame_open_ = true;
+    used_ = kHeadBytes;
+    plain_ = kPlain;
+    return true;
+  }
   std::uint64_t take_any(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now);
   bool make_room(std::uint32_t record_bytes);
-  bool post_frame(bool signaled = false);
+  bool post_frame(bool signaled = false) {
+    if (!frame_open_) return true;
+    if (in_flight() >= limit() + (urgent_ ? 1 : 0) || !outlet_.has_room()) return false;
+    post_open_frame(signaled);
+    return true;
+  }
+  void post_open_frame(bool signaled);
+  bool gather_small(const iovec& element);
   void read_status();
   std::uint64_t take_pieces(std::span<const iovec> vector, std::uint64_t bytes,
                             std::uint64_t total);
@@ -173,6 +229,8 @@ class SendHalf {
   bool is_over(Loan& loan);
   void end_loan(Loan& loan, bool left);
   bool fail(std::string_view why);
+  void look_around();
+  void step(Nanoseconds now);
   // send_move.cc: phases
   bool wants_move(std::uint64_t wanted_bytes, Nanoseconds now);
   bool ask(std::uint32_t phase, Nanoseconds now);
@@ -183,6 +241,7 @@ class SendHalf {
   void give_up(Nanoseconds now, Nanoseconds pause_ns);
   bool provision_next();
   void drop_fresh();
+  void introduce();
   void switch_rings();
   void leave(Nanoseconds now);
   void retire_old();
@@ -205,6 +264,7 @@ class SendHalf {
     const void* lent_memory = nullptr;  // what take() lent, to be recognised when it comes again
     std::uint64_t lent_bytes = 0;
     std::uint32_t old_last_work = 0;
+    bool introduced = false;  // the ring that was granted has been written to
   };
   static const Rare kNothingRare;
   Rare& rare() {
@@ -220,10 +280,11 @@ class SendHalf {
   std::uint32_t base_ = 0;                            // of the first frame in the current ring
   std::uint32_t local_index_ = 0, remote_index_ = 0;  // of the slot for the next frame
   std::uint32_t consumed_ = 0;
-  std::uint32_t reverse_consumed_ = 0, reported_ = 0;
   std::uint32_t limit_ = 0, frame_most_ = 0;  // of the two rings together
-  std::byte* frame_ = nullptr;                // the open frame
-  std::uint32_t used_ = 0;                    // its bytes, head included
+  std::byte* frame_at_ = nullptr;             // the slot for the next frame, or the open one
+  std::uint64_t remote_end_ = 0;              // where the peer's slot for it ends
+  std::uint32_t used_ = 0;                    // bytes of the open frame, head included
+  std::uint32_t plain_ = 0;                   // kPlain: it has only whole messages
   std::uint64_t small_most_ = 0;  // what take_small() may take; 0: something is under way
   std::uint64_t rest_ = 0;
 

@@ -95,7 +95,12 @@ void SendHalf::settle_loans() {
       ++i;
       continue;
     }
-    if (!loan.revoked) end_loan(loan, left);
+    if (!loan.revoked) {
+      end_loan(loan, left);
+    } else if (!left) {  // it had been read, and somebody was told that it never would be
+      fail("the peer had read a message that was taken back without its answer");
+      return;
+    }
     rare_->loans.erase(rare_->loans.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

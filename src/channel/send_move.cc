@@ -168,6 +168,7 @@ void SendHalf::leave(Nanoseconds now) {
         if (!provision_next()) give_up(now, settings_.refusal_pause_ns);
         return;
       }
+      if (!rarely().introduced) return introduce();
       if (!make_room(kRecordBytes)) return;
       append(Kind::kLast, 0);
       last_in_frame_ = true;
@@ -200,6 +201,21 @@ void SendHalf::leave(Nanoseconds now) {
   switch_rings();
 }
 
+// A first write by a new key takes longer than others, since whoever does it has to find out about
+// the key. So one goes ahead that means nothing, in a step of its own: it leads to the begin of a
+// slot, and the end is where frames lie.
+void SendHalf::introduce() {
+  if (!outlet_.has_room()) return;
+  rare().introduced = true;
+  const Ring& fresh = rare_->fresh;
+  store(fresh.memory, std::uint64_t{0});
+  outlet_.post({.local = fresh.memory,
+                .local_key = fresh.local_key,
+                .length = sizeof(std::uint64_t),
+                .remote = rare_->granted.address,
+                .remote_key = rare_->granted.key});
+}
+
 // Block 459.
 void SendHalf::switch_rings() {
   const RemoteRing& granted = rarely().granted;
@@ -208,6 +224,7 @@ void SendHalf::switch_rings() {
   base_ = next_;
   measure_rings();
   last_in_frame_ = false;
+  rare().introduced = false;
   state_ = State::kSteady;
 }
 
@@ -216,8 +233,7 @@ void SendHalf::retire_old() {
   if (settings_.keep_small && rare_->old.phase < local_.phase) {
     rare_->kept.push_back(rare_->old);
   } else {
-    wires_.unregister(rare_->old);
-    wires_.release(rare_->old);
+    wires_.discard(rare_->old);
   }
   rare_->old = {};
 }

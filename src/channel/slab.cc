@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "weft/extensions.h"
 
@@ -14,6 +15,12 @@ constexpr std::size_t kLine = 64, kPage = 4096;
 constexpr std::size_t kChunkLeast = std::size_t{1} << 20, kChunkMost = std::size_t{4} << 20;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+/// The first place of the kind, not before `offset`.
+constexpr std::size_t first_from(std::size_t offset, Place place) {
+  if (place == Place::kLine) return round_up(offset, kLine);
+  return round_up(offset + kPage / 2, kPage) - kPage / 2;
+}
 
 }  // namespace
 
@@ -46,14 +53,19 @@ class Chunk {
     return true;
   }
 
-  std::byte* allocate(std::size_t bytes) {
+  std::byte* allocate(std::size_t bytes, Place place) {
     for (auto at = free_.begin(); at != free_.end(); ++at) {
-      if (at->second < bytes) continue;
       const auto [offset, length] = *at;
-      free_.erase(at);
-      if (length > bytes) free_[offset + bytes] = length - bytes;
+      const std::size_t first = first_from(offset, place), skipped = first - offset;
+      if (length < skipped || length - skipped < bytes) continue;
+      if (skipped > 0) {
+        at->second = skipped;
+      } else {
+        free_.erase(at);
+      }
+      if (length > skipped + bytes) free_[first + bytes] = length - skipped - bytes;
       used_ += bytes;
-      return memory_ + offset;
+      return memory_ + first;
     }
     return nullptr;
   }
@@ -110,6 +122,9 @@ class Chunk {
   bool trimmed_ = true;
 };
 
+/// Smaller blocks are made for good.
+constexpr std::size_t kKeptLeast = std::size_t{8} << 10;
+
 Slab::Slab(ibv_pd* pd) : pd_(pd) {}
 Slab::~Slab() = default;
 
@@ -124,28 +139,45 @@ Chunk* Slab::add_chunk(std::size_t least) {
   return chunks_.back().get();
 }
 
-Block Slab::allocate(std::size_t bytes) {
+Block Slab::allocate(std::size_t bytes, Place place) {
   bytes = round_up(bytes, kLine);
-  Block block{nullptr, bytes, nullptr};
-  for (const auto& chunk : chunks_) {
-    block.memory = chunk->allocate(bytes);
-    block.chunk = chunk.get();
-    if (block.memory != nullptr) break;
+  for (Block& kept : kept_) {
+    if (kept.bytes == bytes) return std::exchange(kept, {});
   }
-  if (block.memory == nullptr) {
-    block.chunk = add_chunk(bytes);
-    if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes);
-  }
+  Block block = allocate_in_chunks(bytes, place);
+  if (block.memory != nullptr) return block;
+  free_kept();
+  block = allocate_in_chunks(bytes, place);
+  if (block.memory != nullptr) return block;
+  block.chunk = add_chunk(bytes + kPage);
+  if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes, place);
   return block;
+}
+
+Block Slab::allocate_in_chunks(std::size_t bytes, Place place) {
+  for (const auto& chunk : chunks_) {
+    std::byte* memory = chunk->allocate(bytes, place);
+    if (memory != nullptr) return {memory, bytes, chunk.get()};
+  }
+  return {nullptr, bytes, nullptr};
 }
 
 void Slab::free(Block& block) {
   if (block.memory == nullptr) return;
-  block.chunk->free(block.memory, block.bytes);
+  if (block.bytes >= kKeptLeast) std::swap(block, kept_[next_kept_++ % std::size(kept_)]);
+  if (block.memory != nullptr) block.chunk->free(block.memory, block.bytes);
   block = {};
 }
 
+void Slab::free_kept() {
+  for (Block& kept : kept_) {
+    if (kept.memory != nullptr) kept.chunk->free(kept.memory, kept.bytes);
+    kept = {};
+  }
+}
+
 void Slab::trim() {
+  free_kept();
   for (std::size_t i = 0; i < chunks_.size();) {
     if (!chunks_[i]->trim() || chunks_.size() == 1) {
       ++i;

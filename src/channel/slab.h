@@ -25,6 +25,12 @@ struct Block {
   Chunk* chunk = nullptr;
 };
 
+/// Where a block may begin.
+enum class Place : std::uint8_t {
+  kLine,     ///< with any cache line
+  kMidPage,  ///< in the middle of a page
+};
+
 class Slab {
  public:
   explicit Slab(ibv_pd* pd);
@@ -32,9 +38,9 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  /// Aligned to 64 bytes; the bytes are what the last owner left there. memory is null when there
-  /// is none; errno says why.
-  Block allocate(std::size_t bytes);
+  /// The bytes are what the last owner left there. memory is null when there is none; errno says
+  /// why.
+  Block allocate(std::size_t bytes, Place place = Place::kLine);
   void free(Block& block);
   /// To be called now and then: gives back what became free before the last call.
   void trim();
@@ -43,10 +49,14 @@ class Slab {
 
  private:
   Chunk* add_chunk(std::size_t least);
+  Block allocate_in_chunks(std::size_t bytes, Place place);
+  void free_kept();
 
   ibv_pd* const pd_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::uint64_t chunk_bytes_ = 0;
+  Block kept_[4];  ///< large ones that were freed lately: the next one is often of the same size
+  std::size_t next_kept_ = 0;
 };
 
 }  // namespace weft::channel

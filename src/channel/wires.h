@@ -69,6 +69,16 @@ struct Work {
   void* handle = nullptr;
 };
 
+/// A frame for a peer that looks by itself: the most frequent work, which goes in registers.
+struct FrameKeys {
+  LocalKey local;
+  RemoteKey remote;
+};
+struct FrameMark {
+  std::uint32_t number;
+  bool signaled;
+};
+
 class Wires {
  public:
   /// Allocates and registers; no slot of it looks like a frame. Nothing: no memory, or none to
@@ -92,6 +102,17 @@ class Wires {
   virtual void give_back(Region& region) = 0;
   /// False: the queue pair has failed.
   virtual bool post(const Work& work) = 0;
+  /// The same for a plain write.
+  virtual bool write(const std::byte* from, std::uint32_t length, std::uint64_t remote,
+                     FrameKeys keys, FrameMark mark) {
+    return post({.local = from,
+                 .local_key = keys.local,
+                 .length = length,
+                 .remote = remote,
+                 .remote_key = keys.remote,
+                 .signaled = mark.signaled,
+                 .number = mark.number});
+  }
 
  protected:
   ~Wires() = default;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "demo/pair.h"
+#include "demo/shared_queue.h"
 #include "weft/extensions.h"
 
 namespace weft::demo {
@@ -32,7 +33,10 @@ void put(Channel& channel, std::span<const std::byte> message) {
   }
 }
 void get(Channel& channel) {
-  while (!must(channel.try_receive())) {
+  for (;;) {
+    const auto message = channel.try_receive();
+    if (!message) give_up(message.error().message);
+    if (*message) return;
   }
 }
 
@@ -59,6 +63,7 @@ class Bench {
       idle(", tiny", Settings::tiny());
     });
     measure("many", [this] { many(); });
+    measure("shared_queue", [this] { shared_queue(); });
     pair_.meet();
     if (pair_.here()) print();
   }
@@ -212,17 +217,28 @@ class Bench {
     Settings by_message;
     by_message.loan_end = channel::LoanEnd::kPeerCloses;
     auto other = pair_.open(by_message);
-    std::vector<std::byte> heap(1 << 20);
+    Settings third_phase;  // in which messages of 64 KiB fit
+    third_phase.phases.push_back({65536, 4});
+    auto fitting = pair_.open(third_phase);
+    // Begins with a page, as the peers' buffers do.
+    constexpr std::size_t kPage = 4096, kMost = std::size_t{1} << 20;
+    std::vector<std::byte> memory_of_heap(kMost + kPage);
+    const std::size_t skipped = -reinterpret_cast<std::uintptr_t>(memory_of_heap.data()) % kPage;
+    const auto heap = std::span<const std::byte>(memory_of_heap).subspan(skipped, kMost);
     void* memory = nullptr;
-    if (weft_get_extensions != nullptr) weft_get_extensions()->arena_create(1 << 20, &memory);
+    if (weft_get_extensions != nullptr) weft_get_extensions()->arena_create(kMost, &memory);
     for (int round = 0; round < 5; ++round) {
       for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20}) {
         const int count = static_cast<int>((std::size_t{32} << 20) / bytes);
-        const double a = lend_rate(channel, count, std::span(heap).first(bytes));
+        const double a = lend_rate(channel, count, heap.first(bytes));
         const std::string name = fmt::format("{} KiB stream", bytes / 1024);
         if (pair_.here()) row(name + ", heap memory", "GB/s").push_back(a);
-        const double c = lend_rate(other, count, std::span(heap).first(bytes));
+        const double c = lend_rate(other, count, heap.first(bytes));
         if (pair_.here()) row(name + ", heap memory, the peer closes", "GB/s").push_back(c);
+        if (bytes <= third_phase.phases.back().payload_bytes) {
+          const double d = stream_rate(fitting, count, bytes) * static_cast<double>(bytes) / 1000;
+          if (pair_.here()) row(name + ", heap memory, third phase", "GB/s").push_back(d);
+        }
         if (memory == nullptr) continue;
         const double b = lend_rate(channel, count, {static_cast<std::byte*>(memory), bytes});
         if (pair_.here()) row(name + ", arena memory", "GB/s").push_back(b);
@@ -367,6 +383,47 @@ class Bench {
       row(name + "quiet ones that changed, both sides", "").push_back(changed + changed_there);
     }
     keep(channels);
+  }
+
+  // The other way to spend little memory: buffers that all connections share, and rendezvous.
+  void shared_queue() {
+    const std::string name = "baseline, shared receive queue and rendezvous: ";
+    SharedQueue queue(pair_);
+    const std::vector<std::byte> message(8), large(std::size_t{1} << 20);
+    const std::span<const std::byte> small(message);
+    constexpr int kPings = 2000, kMessages = 100'000;
+    for (int round = 0; round < 7; ++round) {
+      auto begun = Clock::now();
+      for (int i = 0; i < kPings; ++i) {
+        if (pair_.here()) queue.send(small);
+        queue.receive();
+        if (!pair_.here()) queue.send(small);
+      }
+      if (pair_.here()) row(name + "8 B one way", "us").push_back(us_since(begun) / 2 / kPings);
+      begun = Clock::now();
+      for (int i = 0; i < kMessages; ++i) pair_.here() ? queue.send(small) : queue.receive();
+      pair_.here() ? queue.receive() : queue.send(small);
+      if (pair_.here()) row(name + "8 B messages", "M/s").push_back(kMessages / us_since(begun));
+      for (const std::size_t bytes : {std::size_t{64} << 10, std::size_t{1} << 20}) {
+        const int count = static_cast<int>((std::size_t{32} << 20) / bytes);
+        begun = Clock::now();
+        for (int i = 0; i < count; ++i) {
+          pair_.here() ? queue.lend(std::span(large).first(bytes), 2) : queue.pull();
+        }
+        if (!pair_.here()) continue;
+        queue.lend({}, 0);
+        row(fmt::format("{}{} KiB stream, heap memory", name, bytes / 1024), "GB/s")
+            .push_back(static_cast<double>(bytes) * count / us_since(begun) / 1000);
+      }
+    }
+    constexpr int kIdle = 200;
+    const double before = weight();
+    for (int i = 0; i < kIdle; ++i) queue.add_connection();
+    const double weighs = (weight() - before) / kIdle;
+    constexpr double kShared = 2.0 * SharedQueue::kBuffers * SharedQueue::kBufferBytes / 1024;
+    if (!pair_.here()) return;
+    row(name + "buffers of all connections, both sides", "KiB").push_back(kShared);
+    row(name + "idle connection, heap, both sides", "KiB").push_back(weighs);
   }
 
   void keep(std::vector<Channel>& channels) {

@@ -41,6 +41,8 @@ leaf weft_leaf_copy_words
   movq -8(%rsi,%rdx), %rax
   cmpq $24, %rdx
   jb 1f
+  cmpq $32, %rdx
+  jbe 3f
   movups (%rsi), %xmm0
   movups -24(%rsi,%rdx), %xmm1
   cmpq $40, %rdx
@@ -54,6 +56,17 @@ leaf weft_leaf_copy_words
   movq (%rsi), %rcx
   movq %rcx, (%rdi)
   movq %rax, 8(%rdi)
+  xorl %eax, %eax
+  ret
+// By words, as it may have been written a moment ago: a load that spans two stores waits for both.
+3:
+  movq (%rsi), %rcx
+  movq 8(%rsi), %r9
+  movq -16(%rsi,%rdx), %r8
+  movq %rcx, (%rdi)
+  movq %r9, 8(%rdi)
+  movq %r8, -16(%rdi,%rdx)
+  movq %rax, -8(%rdi,%rdx)
   xorl %eax, %eax
   ret
 2:

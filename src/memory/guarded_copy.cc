@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/bulk_copy.h"
 #include "memory/guard.h"
 #include "memory/guard_leaves.h"
 
@@ -9,7 +10,6 @@ namespace weft::memory {
 namespace {
 
 constexpr std::size_t kWord = 8;
-constexpr std::size_t kLeafWordsLeast = 16, kLeafWordsMost = 72;
 
 std::uintptr_t number(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -54,7 +54,7 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t n) {
   Tail tail;
   // Before the body is written, as that may overwrite the end of an overlapping source.
   std::memcpy(tail.bytes, from + (n - last), last);
-  if (n > last) std::memmove(to, from, n - last);
+  if (n > last) base::bulk_copy(to, from, n - last);
   store_pieces(to + (n - last), tail.bytes, last);
 }
 

@@ -162,8 +162,11 @@ Step NeighbourInitiator::give_up(QueuePair& qp, CompletionStatus status) {
 }
 
 bool NeighbourInitiator::write_at_once(QueuePair& qp, const SendRequest& request) {
-  if (!short_way_.knows_write(qp, request)) [[unlikely]]
-    return short_way_.worth_asking(request) && remember(qp, request);
+  if (!short_way_.knows_write(qp, request)) [[unlikely]] {
+    if (!short_way_.worth_asking(request)) return false;
+    remember(qp, request);
+    if (!short_way_.knows_write(qp, request)) return false;
+  }
   if (!short_way_.write(*link_, peer_, request)) [[unlikely]]
     return false;
   complete_at_once(qp, request, CompletionOp::kWrite);
@@ -171,8 +174,11 @@ bool NeighbourInitiator::write_at_once(QueuePair& qp, const SendRequest& request
 }
 
 bool NeighbourInitiator::read_at_once(QueuePair& qp, const SendRequest& request) {
-  if (!short_way_.knows_read(request)) [[unlikely]]
-    return short_way_.worth_asking(request) && remember(qp, request);
+  if (!short_way_.knows_read(request)) [[unlikely]] {
+    if (!short_way_.worth_asking(request)) return false;
+    remember(qp, request);
+    if (!short_way_.knows_read(request)) return false;
+  }
   // What a read cannot be: the long way says why.
   if (has(request.flags, SendFlags::kInline) || !short_way_.read(*link_, peer_, request))
       [[unlikely]]
@@ -181,14 +187,16 @@ bool NeighbourInitiator::read_at_once(QueuePair& qp, const SendRequest& request)
   return true;
 }
 
-bool NeighbourInitiator::remember(QueuePair& qp, const SendRequest& request) {
+void NeighbourInitiator::remember(QueuePair& qp, const SendRequest& request) {
   if (!qp.extended_initiator && find_peer(qp)) short_way_.remember(*link_, qp, peer_, request);
   outbox_.leave();
-  return false;
 }
 
 bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request) {
-  if (!short_way_.knows_source(qp, request)) return remember(qp, request);
+  if (!short_way_.knows_source(qp, request)) {
+    remember(qp, request);
+    return false;
+  }
   SendWqe* wqe = qp.sq.reserve();
   if (wqe == nullptr || qp.sq.max_sge() == 0 || not_before_ != 0 || !peer_.holds() ||
       link_->dead.load(std::memory_order_relaxed) || link_->process.sleeping() ||

@@ -84,8 +84,8 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   bool read_at_once(QueuePair & qp, const SendRequest& request);
 
-  /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
-  [[gnu::noinline, gnu::cold]] bool remember(QueuePair & qp, const SendRequest& request);
+  /// Finds out what execute_at_once() needs to know.
+  [[gnu::noinline, gnu::cold]] void remember(QueuePair & qp, const SendRequest& request);
 
   /// A message that fits into one line of the ring, behind nothing that is not in the ring. The
   /// record goes out first, the rest is done while it travels. A peer that sleeps is woken the long

@@ -1,5 +1,6 @@
 #include "path/neighbour_short_way.h"
 
+#include <algorithm>
 #include <new>
 
 namespace weft::path {
@@ -9,6 +10,7 @@ using memory::Hold;
 
 void NeighbourShortWay::forget() {
   out_ = {};
+  other_.reset();
   if (in_ != nullptr) *in_ = {};
 }
 
@@ -32,13 +34,20 @@ void NeighbourShortWay::remember(host::Outbound& link, queue::QueuePair& qp, con
     in_.reset(new (std::nothrow) Known);
     if (in_ == nullptr) return;
   }
+  if (request.op == SendOp::kWrite && out_.target.entry != nullptr &&
+      out_.target.key != request.remote.key) {
+    if (other_ == nullptr) other_.reset(new (std::nothrow) Known);
+    if (other_ != nullptr) std::swap(out_, *other_);
+  }
   Known& known = reads ? *in_ : out_;
   known.own = memory::grant_local(*qp.shared->keys, sge.lkey, qp.pd,
                                   reads ? memory::Intent::kWrite : memory::Intent::kRead);
   if (!reads && request.op != SendOp::kWrite) return;
   known.target = grant_target(link, peer, request.remote.key,
                               reads ? Access::kRemoteRead : Access::kRemoteWrite);
-  known.unknowable = known.target.entry == nullptr ? request.remote.key : RemoteKey();
+  const bool found = known.target.entry != nullptr;
+  known.unknowable = found ? RemoteKey() : request.remote.key;
+  known.strangers = found ? 0 : std::min<std::uint8_t>(known.strangers + 1, kStrangersMost);
 }
 
 }  // namespace weft::path

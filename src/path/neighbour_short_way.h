@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "base/cache.h"
 #include "host/link.h"
@@ -35,8 +36,10 @@ class NeighbourShortWay {
     }
     return sge.length <= qp.sq.max_inline() && qp.space->identity();
   }
-  bool knows_write(const queue::QueuePair& qp, const SendRequest& request) const {
-    return knows_source(qp, request) && out_.covers_target(request);
+  bool knows_write(const queue::QueuePair& qp, const SendRequest& request) {
+    if (knows_source(qp, request) && out_.covers_target(request)) [[likely]]
+      return true;
+    return other_ != nullptr && other_->covers_target(request) && turn_to_other(qp, request);
   }
   bool knows_read(const SendRequest& request) const {
     const Sge& sge = request.sges.front();
@@ -84,29 +87,41 @@ class NeighbourShortWay {
   }
 
   /// Finds out about the keys of the request. Those that cannot be remembered are asked about only
-  /// now and then.
+  /// now and then, and so is any key while each message comes with a new one of that kind.
   void remember(host::Outbound& link, queue::QueuePair& qp, const TargetPeer& peer,
                 const SendRequest& request);
   bool worth_asking(const SendRequest& request) {
     Known* known = request.op == SendOp::kRead ? in_.get() : &out_;
-    return known == nullptr || request.remote.key != known->unknowable || ++known->passed_over == 0;
+    if (known == nullptr) return true;
+    const bool stranger =
+        request.remote.key == known->unknowable || known->strangers >= kStrangersMost;
+    return !stranger || ++known->passed_over == 0;
   }
   /// Out of line: the quick ways, which may come to this, need no registers for it.
   [[gnu::noinline, gnu::cold]] void forget();
 
  private:
+  /// After so many in a row the next one will hardly be another kind.
+  static constexpr std::uint8_t kStrangersMost = 8;
+
   /// Of one direction.
   struct Known {
     memory::Grant<LocalKey> own;
     TargetGrant target;
     RemoteKey unknowable;          ///< a target's that cannot be remembered
     std::uint8_t passed_over = 0;  ///< how often nobody asked again
+    std::uint8_t strangers = 0;    ///< keys, one after the other, that could not be remembered
 
     bool covers_target(const SendRequest& request) const {
       return target.covers(request.remote.key, request.remote.address, request.sges.front().length);
     }
   };
   bool gather_registered(const Sge& sge, std::byte* to);
+  /// What was written to before the last comes to the front.
+  bool turn_to_other(const queue::QueuePair& qp, const SendRequest& request) {
+    std::swap(out_, *other_);
+    return knows_source(qp, request);
+  }
   /// Does copy(target) while the target's key and queue pair, and our own key where there is one,
   /// are published and hold.
   template <class Copy>
@@ -131,7 +146,8 @@ class NeighbourShortWay {
 
   host::ProcessPage& page_;
   Known out_;
-  std::unique_ptr<Known> in_;  ///< made by the first read
+  std::unique_ptr<Known> other_;  ///< for who writes in turns by two keys; made by the second
+  std::unique_ptr<Known> in_;     ///< made by the first read
 };
 
 }  // namespace weft::path

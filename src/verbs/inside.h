@@ -14,6 +14,10 @@ struct Inside {
   /// For those who bind without bind_request(): the key that the window has, or will have.
   static void set_key(MemoryWindow& window, RemoteKey rkey) { window.rkey_ = rkey; }
   static QpObject& of(const QueuePair& handle) { return *handle.object_; }
+  /// The short way of post_send(); false: nothing was done.
+  static bool post_at_once(const QueuePair& handle, const SendRequest& request) {
+    return Controller::post_at_once(*handle.object_->core, request);
+  }
 };
 
 }  // namespace weft::verbs

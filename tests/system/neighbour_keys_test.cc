@@ -243,6 +243,54 @@ TEST_P(NeighbourKeys, that_were_not_granted_give_an_error_and_nothing_else) {
   EXPECT_EQ(target.join(), 0);
   EXPECT_EQ(initiator.join(), 0);
 }
+// An initiator that writes in turns by two keys remembers both.
+TEST_P(NeighbourKeys, in_turns_lead_to_their_own_memory_until_they_are_revoked) {
+  constexpr std::uint32_t kTurns = 20;
+  Partner target([](const Wire& wire) {
+    Side side;
+    const GuardedMemory one(GetParam(), 64), other(GetParam(), 64);
+    std::optional<verbs::MemoryRegion> first = one.grant(side.pd, kAllAccess);
+    const auto second = other.grant(side.pd, kAllAccess);
+    side.connect(wire);
+    wire.put(first->remote());
+    wire.put(second.remote());
+    wire.get<char>();
+    WEFT_REQUIRE(one.is_all(static_cast<std::byte>(kTurns)));
+    WEFT_REQUIRE(other.is_all(static_cast<std::byte>(kTurns + 1)));
+    first.reset();
+    wire.put('r');
+    while (!said_something(wire)) side.cq.poll({});
+    wire.get<char>();
+    WEFT_REQUIRE(one.is_all(static_cast<std::byte>(kTurns)) && one.guards_intact());
+  });
+  Partner initiator([](const Wire& wire) {
+    Side side;
+    const GuardedMemory own(MemoryKind::kHeap, 64);
+    const auto region = own.grant(side.pd, kAllAccess);
+    side.connect(wire);
+    const auto first = wire.get<RemoteAddress>(), second = wire.get<RemoteAddress>();
+    for (std::uint32_t turn = 1; turn <= kTurns; ++turn) {
+      own.fill(static_cast<std::byte>(turn));
+      WEFT_REQUIRE(side.succeeds(side.qp.post_write(region.sge(0, 64), first)));
+      own.fill(static_cast<std::byte>(turn + 1));
+      WEFT_REQUIRE(side.succeeds(side.qp.post_write(region.sge(0, 64), second)));
+    }
+    wire.put('w');
+    wire.get<char>();  // the first is revoked, the second was written to last
+    WEFT_REQUIRE(side.qp.post_write(region.sge(0, 64), first));
+    wire.put(side.wait().status);
+  });
+  introduce(target.wire(), initiator.wire());
+  initiator.wire().put(target.wire().get<RemoteAddress>());
+  initiator.wire().put(target.wire().get<RemoteAddress>());
+  target.wire().put(initiator.wire().get<char>());
+  initiator.wire().put(target.wire().get<char>());
+  EXPECT_EQ(to_string(initiator.wire().get<CompletionStatus>()),
+            to_string(CompletionStatus::kRemoteAccessError));
+  target.wire().put('c');
+  EXPECT_EQ(target.join(), 0);
+  EXPECT_EQ(initiator.join(), 0);
+}
 INSTANTIATE_TEST_SUITE_P(Neighbours, NeighbourKeys,
                          testing::Values(MemoryKind::kHeap, MemoryKind::kArena),
                          [](const auto& kind) { return name_of(kind.param); });

@@ -32,6 +32,7 @@ ROWS = [  # name in `weft bench channel --json`, which peers, share of the best 
     ("8 B messages in batches, growing", "rate", 2, False),
     ("8 B messages in batches, fixed", "rate", 2, False),
     ("64 KiB stream, heap memory", "64 KiB", 0.95, False),
+    ("64 KiB stream, heap memory, third phase", "64 KiB", 0.95, False),
     ("64 KiB stream, arena memory", "64 KiB", 1.2, False),
     ("1024 KiB stream, heap memory", "1 MiB", 0.95, False),
     ("1024 KiB stream, arena memory", "1 MiB", 1.2, False),

@@ -127,6 +127,9 @@ TEST(Growth, is_done_in_steps_and_small_messages_pass_between_any_two) {
   EXPECT_EQ(pair.here.wires.provisions, sender_rings);
   passes("the send ring is made");
   EXPECT_EQ(pair.here.wires.provisions, sender_rings + 1);
+  const int sender_posts = pair.here.wires.posts;
+  passes("the new ring is written to");
+  EXPECT_EQ(pair.here.wires.posts, sender_posts + 2);  // behind the message
   EXPECT_EQ(pair.here.endpoint.send().phase(), 0u);
   passes("the rings are changed");
   EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);

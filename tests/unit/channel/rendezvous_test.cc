@@ -191,6 +191,22 @@ TEST_P(Recall, is_seen_by_a_peer_that_wakes_after_the_key_was_closed) {
   EXPECT_FALSE(pair.here.endpoint.busy());
 }
 
+// Two ends cannot agree within a deadline: then they must not go on as if they had.
+TEST_P(Recall, that_did_not_wait_ends_the_channel_if_the_message_had_been_read) {
+  // A15: a rendezvous that was taken back.
+  const std::uint32_t loan = lend(huge);
+  while (pair.here.wires.execute()) {
+  }
+  pair.there.endpoint.progress(pair.now);  // finds the offer
+  pair.there.endpoint.progress(pair.now);  // begins to read
+  pair.there.wires.execute();              // and has read
+  pair.here.endpoint.recall(loan);
+  pair.here.endpoint.revoke(loan);
+  EXPECT_TRUE(pair.here.endpoint.was_left(loan));
+  pair.settle();
+  EXPECT_TRUE(pair.here.endpoint.failed() || pair.there.wires.dead);
+}
+
 TEST_P(Recall, of_a_piece_leaves_the_rest_of_its_message_to_be_sent) {
   pair.there.wires.starved = true;
   EXPECT_EQ(pair.send(huge), 0u);
