@@ -66,6 +66,11 @@ leaf weft_leaf_copy_words
   movq %rax, -8(%rdi,%rdx)
   xorl %eax, %eax
   ret
+leaf weft_leaf_copy_string
+  movq %rdx, %rcx
+  rep movsb
+  xorl %eax, %eax
+  ret
 leaf weft_leaf_read
   movzbl (%rdi), %eax
   xorl %eax, %eax

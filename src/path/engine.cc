@@ -119,9 +119,10 @@ class Engine::PortReceiver final : public port::Receiver {
   }
 
   void dispatch(queue::QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming) {
-    const bool notice = packet.info().service == wire::Service::kCongestion &&
-                        qp.service != Service::kUnreliableDatagram;
-    if (packet.info().service != wire_service(qp.service) && !notice) {
+    const wire::Service service = packet.info().service;
+    const bool expected = service == wire_service(qp.service);
+    if (!expected &&
+        (service != wire::Service::kCongestion || qp.service == Service::kUnreliableDatagram)) {
       return qp.count(obs::Counter::kWrongService);
     }
     if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
@@ -133,13 +134,14 @@ class Engine::PortReceiver final : public port::Receiver {
          incoming.flow.source != qp.attributes.remote_gid)) {
       return qp.count(obs::Counter::kWrongSource);
     }
-    if (notice) return path->on_congestion(qp, now_);
+    if (!expected) return path->on_congestion(qp, now_);
     path->on_frame(qp, packet, incoming, now_);
     touch(qp);
-    if (path->acknowledges_each(qp)) transmit_touched();
+    if (FramedPath::acknowledges_each(qp)) transmit_touched();
   }
 
   void touch(queue::QueuePair& qp) {
+    if (touched_count_ > 0 && touched_[touched_count_ - 1] == &qp) return;
     const auto end = touched_.begin() + static_cast<std::ptrdiff_t>(touched_count_);
     if (std::find(touched_.begin(), end, &qp) != end) return;
     if (touched_count_ == touched_.size()) transmit_touched();
@@ -205,7 +207,10 @@ void Engine::set_wake(std::function<void(Nanoseconds)> wake) {
 std::vector<int> Engine::wait_fds() const {
   std::vector<int> fds;
   for (const auto& receiver : receivers_) {
-    if (const int fd = receiver->port().wait_fd(); fd >= 0) fds.push_back(fd);
+    const port::Port& port = receiver->port();
+    for (const int fd : {port.wait_fd(), port.other_wait_fd()}) {
+      if (fd >= 0) fds.push_back(fd);
+    }
   }
   return fds;
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <span>
 #include <type_traits>
 
 #include "memory/flight.h"
@@ -65,6 +66,10 @@ struct Rc {
   bool may_gather(QueuePair& qp, bool in_bursts) const {
     return transport::may_gather(requester, qp, in_bursts);
   }
+  std::size_t next_middles(QueuePair& qp, Nanoseconds now, const OutFrame& before,
+                           std::span<OutFrame> frames) {
+    return transport::next_middles(requester, qp, now, before, frames);
+  }
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
@@ -77,6 +82,9 @@ struct Rc {
 /// What the services without acknowledgements have in common.
 struct Unacknowledged {
   bool may_gather(QueuePair&, bool) const { return false; }
+  std::size_t next_middles(QueuePair&, Nanoseconds, const OutFrame&, std::span<OutFrame>) {
+    return 0;
+  }
   bool has_requests(QueuePair&) const { return true; }
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
@@ -182,10 +190,6 @@ class Framed final : public FramedPath {
     machine_.on_congestion(now);
   }
 
-  bool acknowledges_each(const QueuePair& qp) const override {
-    return qp.attributes.ack_policy == AckPolicy::kEachFrame;
-  }
-
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
     // A program that polls will do so again soon; meanwhile it may post more, and all of it goes
     // out in one call. Something is under way, so nothing waits for longer than its answer takes.
@@ -284,20 +288,23 @@ class Framed final : public FramedPath {
   /// False: the budget ran out or the port is busy, and there may be more.
   bool transmit_all(QueuePair& qp, Budget& budget) {
     Batch& batch = this_batch();
-    for (;;) {
-      build(qp, budget);
-      if (batch.count == 0) return true;
+    for (bool more = true; more;) {
+      more = build(qp, budget);
+      if (batch.count == 0) break;
       const port::SendOutcome outcome = port_.send({batch.outgoing.data(), batch.count});
       memory::Flight::clear(memory::Hold::kRemote);
       account(qp, outcome);
       batch.clear();
       if (budget.bytes == 0 || budget.requests == 0) return false;
     }
+    return true;
   }
 
-  void build(QueuePair& qp, Budget& budget) {
+  /// True: there may be more than fits in a batch. Whoever adds something meanwhile asks for
+  /// another round.
+  bool build(QueuePair& qp, Budget& budget) {
     Batch& batch = this_batch();
-    bool was_held = false;
+    bool was_held = false, another_source = false;
     {
       const std::lock_guard guard(qp.recv_lock);
       was_held = std::exchange(held_, false);
@@ -309,7 +316,8 @@ class Framed final : public FramedPath {
       std::uint32_t source = 0;
       while (batch.count < kBatch && budget.requests > 0) {
         const std::uint32_t next = machine_.next_source(qp);
-        if (source != 0 && next != 0 && next != source) break;  // one remote key per batch
+        another_source = source != 0 && next != 0 && next != source;
+        if (another_source) break;  // one remote key per batch
         if (!machine_.next_answer(qp, batch.frames[batch.count])) break;
         if (next != 0) source = next;
         add(budget);
@@ -327,6 +335,7 @@ class Framed final : public FramedPath {
       std::rotate(batch.outgoing.begin(), batch.outgoing.begin() + 1,
                   batch.outgoing.begin() + static_cast<std::ptrdiff_t>(batch.count));
     }
+    return another_source || batch.count == kBatch;
   }
 
   /// A congestion notification packet: 16 reserved bytes.
@@ -354,11 +363,24 @@ class Framed final : public FramedPath {
     std::size_t messages = 0;
     while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
            transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
-      messages += batch.frames[batch.count].headers.info().is_last_or_only() ? 1 : 0;
+      const OutFrame& first = batch.frames[batch.count];
+      const bool whole = first.headers.info().is_last_or_only();
+      messages += whole ? 1 : 0;
       add(budget);
+      if (!whole) add_middles(qp, now, first, budget);
     }
     if (messages > 0) last_burst_ = messages;
     tell_if_drained(qp);
+  }
+
+  void add_middles(QueuePair& qp, Nanoseconds now, const OutFrame& first, Budget& budget) {
+    Batch& batch = this_batch();
+    const std::uint64_t frames_left = budget.bytes / bytes(qp.attributes.path_mtu);
+    const std::size_t most =
+        std::min<std::uint64_t>({kBatch - batch.count, budget.requests, frames_left});
+    const std::size_t n =
+        machine_.next_middles(qp, now, first, {batch.frames.data() + batch.count, most});
+    for (std::size_t i = 0; i < n; ++i) add(budget);
   }
 
   void add(Budget& budget) {
@@ -466,6 +488,7 @@ std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
     case Service::kUnreliableConnection:
       return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Uc>(qp, port));
     case Service::kUnreliableDatagram:
+      port.tell_all_qualities();
       return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Ud>(qp, port));
   }
   return nullptr;

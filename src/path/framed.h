@@ -17,7 +17,7 @@ namespace weft::path {
 
 class FramedPath : public queue::Path {
  public:
-  bool takes_frames() const final { return true; }
+  FramedPath() : Path(true) {}
   bool execute_at_once(queue::QueuePair&, const SendRequest&) final { return false; }
   /// A frame for this queue pair, parsed. What it calls for goes out with transmit().
   virtual void on_frame(queue::QueuePair& qp, const wire::Packet& packet,
@@ -34,7 +34,9 @@ class FramedPath : public queue::Path {
   virtual bool answer(queue::QueuePair& qp, bool program_polls) = 0;
   virtual void release(queue::QueuePair& qp) = 0;
   /// True if an acknowledgement has to leave before the next frame is looked at.
-  virtual bool acknowledges_each(const queue::QueuePair& qp) const = 0;
+  static bool acknowledges_each(const queue::QueuePair& qp) {
+    return qp.attributes.ack_policy == AckPolicy::kEachFrame;
+  }
 };
 
 /// nullptr: no memory.

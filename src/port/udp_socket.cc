@@ -19,8 +19,9 @@ namespace {
 constexpr int kBufferBytes = 4 << 20;
 
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
-constexpr std::size_t kFirstSourcePort = 0xF000;
+constexpr std::size_t kFirstSourcePort = 0xEF00;
 constexpr std::size_t kSourcePortsPerSocket = 0x1000 / kSendSockets;
+static_assert(kFirstSourcePort + (kSendSockets + 1) * kSourcePortsPerSocket == 0x10000);
 
 /// Of groups, those that stay on the link or on the interface.
 bool is_link_local(const Gid& address) {
@@ -222,7 +223,7 @@ Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32
 
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
                                     std::size_t index) {
-  WEFT_ASSERT(index < kSendSockets);
+  WEFT_ASSERT(index <= kSendSockets);
   auto socket = make_socket(address);
   if (!socket) return tl::unexpected(socket.error());
   if (!drop_everything(*socket)) {

@@ -1,6 +1,6 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
-// to ports of the range that RoCE senders use. IPv4 sockets stay unconnected and never fragment, so
-// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor, which
+// to ports of the range that RoCE senders use. IPv4 sockets never fragment and stay unconnected (but
+// for one, see udp_line.h), so the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor, which
 // a forked child does not keep: its parent's address would be taken for as long as the child lives.
 // The functions are stateless, any thread.
 #pragma once
@@ -67,7 +67,8 @@ struct SendSocket {
   Socket socket;
   std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
 };
-/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
+/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread. The one
+/// behind the last is the line's (udp_line.h).
 inline constexpr std::size_t kSendSockets = 16;
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
 

@@ -14,8 +14,10 @@
 // The requester runs under the queue pair's send_lock, the responder under its recv_lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "queue/queue_pair.h"
 #include "transport/ack_requests.h"
@@ -70,6 +72,12 @@ void start(RcRequester& rq, const queue::QueuePair& qp);
 
 /// Builds the next request frame, if there is one that may go out now.
 bool next_request(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+
+/// Behind `before`, which next_request() has just built: as many of the frames that follow in the
+/// same message as need no more than a new place and number. Their memory is asked for only once.
+/// Gives how many of `frames` were built; the ordinary way goes on behind them.
+std::size_t next_middles(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
+                         const OutFrame& before, std::span<OutFrame> frames);
 
 /// ACK, NAK, read response, atomic response.
 void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& packet,

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "memory/flight.h"
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
@@ -331,6 +332,21 @@ bool must_ask(const RcRequester& rq, const QueuePair& qp, const SendWqe& wqe, Ps
          qp.state.load(std::memory_order_relaxed) != QpState::kReadyToSend;
 }
 
+/// Whether the frame asks: because it has to, or because it is time.
+bool ask_for_acknowledgement(RcRequester& rq, Psn psn, bool last, bool must, Nanoseconds now) {
+  const std::uint32_t window = rq.window.frames();
+  const bool window_full = (psn + 1).distance_from(rq.unacked) >= window;
+  const std::uint32_t every = std::min(AckRequests::kEveryFrames, window / 4);
+  if (!must && !window_full && !rq.ack_requests.should_ask(every, last, now)) return false;
+  rq.ack_requests.on_ask(psn + 1);
+  if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
+    rq.timing = true;
+    rq.timed = psn;
+    rq.timed_at = now;
+  }
+  return true;
+}
+
 bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                   OutFrame& frame) {
   bool last = false;
@@ -343,19 +359,8 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
     retire_finished(rq, qp);
     return false;
   }
-  const std::uint32_t window = rq.window.frames();
-  const bool window_full = (psn + 1).distance_from(rq.unacked) >= window;
-  const std::uint32_t every = std::min(AckRequests::kEveryFrames, window / 4);
-  if ((last && must_ask(rq, qp, wqe, psn)) || window_full ||
-      rq.ack_requests.should_ask(every, last, now)) {
-    frame.headers.bth.ack_request = true;
-    rq.ack_requests.on_ask(psn + 1);
-    if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
-      rq.timing = true;
-      rq.timed = psn;
-      rq.timed_at = now;
-    }
-  }
+  frame.headers.bth.ack_request =
+      ask_for_acknowledgement(rq, psn, last, last && must_ask(rq, qp, wqe, psn), now);
   advance_cursor(rq, qp, wqe, frame.payload_bytes(), psn + 1, now);
   return true;
 }
@@ -422,7 +427,8 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
       continue;
     }
     const std::uint32_t mtu = mtu_of(qp);
-    const Psn psn = (wqe.started ? wqe.first_psn : rq.next_new) + rq.offset / mtu;
+    const Psn first = wqe.started ? wqe.first_psn : rq.next_new;
+    const Psn psn = rq.offset == 0 ? first : first + rq.offset / mtu;
     const std::uint32_t frames = is_read(wqe.op) ? frames_of(read_bytes(rq, wqe, mtu), mtu) : 1;
     const std::uint32_t window = std::max(rq.window.frames(), frames);
     if ((psn + frames).distance_from(rq.unacked) > window) return false;
@@ -438,6 +444,44 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     return emit_message(rq, qp, wqe, psn, now, frame);
   }
   return false;
+}
+
+std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const OutFrame& before,
+                         std::span<OutFrame> frames) {
+  const wire::OpcodeInfo& info = before.headers.info();
+  if (info.is_last_or_only() || rq.offset == 0 || before.element != rq.cursor) return 0;
+  const SendWqe& wqe = qp.sq.at(rq.cursor);
+  if (wqe.num_sge != 1 || wqe.is_inline() || wqe.finished) return 0;
+  const std::uint32_t mtu = mtu_of(qp);
+  const Psn first = before.headers.bth.psn + 1;
+  if (first.distance_from(wqe.first_psn) * mtu != rq.offset) return 0;  // it was a probe
+  const std::uint32_t under_way = first.distance_from(rq.unacked);
+  const std::uint32_t room = rq.window.frames() - std::min(rq.window.frames(), under_way);
+  const std::uint32_t left = (wqe.length - rq.offset - 1) / mtu;  // without the last one
+  const auto n =
+      static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), std::min(room, left)));
+  if (n == 0) return 0;
+  const Sge& sge = wqe.sge_list().front();
+  const memory::Flight::Adopted<memory::Hold::kLocal> flight;
+  const auto place =
+      qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + rq.offset, std::uint64_t{n} * mtu,
+                                   memory::Intent::kRead, memory::Hold::kLocal);
+  // The ordinary way finds out where it ends.
+  if (!place || !place->vmm->identity()) return 0;
+  const bool is_write = info.operation == wire::Operation::kWrite;
+  wire::Bth bth = before.headers.bth;
+  bth.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    bth.psn = first + i;
+    bth.ack_request = ask_for_acknowledgement(rq, bth.psn, false, false, now);
+    OutFrame& frame = frames[i];
+    frame.headers.bth = bth;
+    frame.element = rq.cursor;
+    frame.set_piece(reinterpret_cast<std::byte*>(place->address) + std::size_t{i} * mtu, mtu);
+  }
+  rq.offset += n * mtu;
+  if (rq.sent.before(first + n)) rq.sent = first + n;
+  return n;
 }
 
 void on_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
