@@ -49,12 +49,12 @@ std::optional<std::uint16_t> UdpLine::source_port(const network::Flow& flow) {
   return socket_->port;
 }
 
-void UdpLine::note_lone(const network::Flow& flow, std::uint64_t key) {
+void UdpLine::note(const network::Flow& flow, std::uint64_t key) {
   if (!lock_.try_lock()) return;
   const std::lock_guard guard(lock_, std::adopt_lock);
-  if (std::exchange(candidate_, key) != key) lone_frames_ = 0;
-  if (++lone_frames_ < kLoneFrames << std::min(failures_, kMostDoublings)) return;
-  lone_frames_ = 0;
+  if (std::exchange(candidate_, key) != key) calls_ = 0;
+  if (++calls_ < kCalls << std::min(failures_, kMostDoublings)) return;
+  calls_ = 0;
   served_.store(0, std::memory_order_release);  // whoever has it has been silent meanwhile
   if (!flow.destination.is_multicast() && open(flow)) {
     served_.store(key, std::memory_order_release);

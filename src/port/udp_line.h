@@ -1,5 +1,5 @@
 // A line: one more send-only socket of a UDP port, connected to one peer, for the flow that sends
-// one frame after another. The kernel need not look for the way each time, which is a tenth of what
+// most. The kernel need not look for the way each time, which is a tenth of what
 // a ping takes. Over IPv4 the kernel counts in the identification of what a connected socket sends,
 // and the ICRC covers it: so where the count stands is looked up when the line is made, and kept
 // here. Once anything goes wrong, the line is given up, and the port's other sockets carry on.
@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -50,28 +51,31 @@ class UdpLine {
     UdpLine* line_;
   };
 
-  /// Before a message of the flow leaves, of one frame or of several. Nothing: it has no line.
-  std::optional<Turn> turn(const network::Flow& flow, bool lone) {
+  /// Before frames of the flow leave. Nothing: it has no line.
+  std::optional<Turn> turn(const network::Flow& flow) {
     const std::uint64_t key = key_of(flow);
     if (served_.load(std::memory_order_acquire) == key) return wait_for_turn(key);
-    if (lone) note_lone(flow, key);
+    note(flow, key);
     return std::nullopt;
   }
   /// The flow's source port, if it has the line.
   std::optional<std::uint16_t> source_port(const network::Flow& flow);
 
  private:
-  /// So many frames in a row, each by itself and all of one flow, are worth a line; after each
-  /// failure, twice as many.
-  static constexpr std::uint32_t kLoneFrames = 256;
+  /// So many calls in a row, all for one flow, are worth a line; after each failure, twice as many.
+  static constexpr std::uint32_t kCalls = 256;
   static constexpr std::uint32_t kMostDoublings = 12;
 
-  /// Never 0. Flows are few and far between: what two that share one would lose is their order.
+  /// Two flows that share one would lose the order of their frames, and 0 is nobody's: neither is
+  /// worth caring for.
   static std::uint64_t key_of(const network::Flow& flow) {
-    return (std::hash<Gid>{}(flow.destination) << 16 | flow.source_port) ^ flow.source_port >> 1;
+    std::uint64_t upper = 0, lower = 0;
+    std::memcpy(&upper, flow.destination.raw.data(), sizeof upper);
+    std::memcpy(&lower, flow.destination.raw.data() + sizeof upper, sizeof lower);
+    return (upper * 0x9E37'79B9'7F4A'7C15 + lower) * 0xD6E8'FEB8'6659'FD93 + flow.source_port;
   }
   std::optional<Turn> wait_for_turn(std::uint64_t key);
-  void note_lone(const network::Flow& flow, std::uint64_t key);
+  void note(const network::Flow& flow, std::uint64_t key);
   // With the lock held:
   bool open(const network::Flow& flow);
   bool learn_identification();
@@ -84,7 +88,7 @@ class UdpLine {
   std::optional<SendSocket> socket_;
   std::uint16_t identification_ = 0;  ///< of what is sent next
   std::uint64_t candidate_ = 0;
-  std::uint32_t lone_frames_ = 0;  ///< of the candidate
+  std::uint32_t calls_ = 0;  ///< of the candidate
   std::uint32_t failures_ = 0;
 };
 

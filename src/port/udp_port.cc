@@ -21,12 +21,14 @@ namespace {
 constexpr std::uint8_t kLeastHopLimit = 1;
 /// What other processes hand over is looked for this seldom, since hardly ever is there anything;
 /// rather at a poll in vain, for which nobody waits, than at one that has brought something.
-constexpr unsigned kPollsPerLook = 32, kMostPollsPerLook = 128;
+constexpr unsigned kPollsPerLook = 8, kMostPollsPerLook = 64;
+/// After so many looks in vain, even more seldom.
+constexpr unsigned kManyLooks = 1024, kLessOften = 4;
 /// The same for what is sent to groups.
 constexpr unsigned kPollsPerGroupLook = 4;
 /// After so many frames that came alone, the next are taken to do so too; then one look in so many
 /// asks for their quality all the same.
-constexpr unsigned kLoneFrames = 32, kLooksPerQuality = 16;
+constexpr unsigned kLoneFrames = 32, kLooksPerQuality = 64;
 
 Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
                                                  Sharing sharing, std::optional<unsigned> slot) {
@@ -148,8 +150,7 @@ SendOutcome UdpPort::send_run(std::span<const Outgoing> frames) {
 }
 
 SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
-  const bool lone = frames.size() <= kFewFrames;
-  if (auto turn = line_->turn(frames.front().flow, lone)) {
+  if (auto turn = line_->turn(frames.front().flow)) {
     if (send_over_line(*turn, frames)) return {SendStatus::kTaken, frames.size()};
   }
   const SendSocket& socket = send_socket(frames.front().flow);
@@ -208,15 +209,22 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
     }
     hand_up(receiver, &handed_up);
   }
-  if (share_ != nullptr && ++polls_ >= (fills == 0 ? kPollsPerLook : kMostPollsPerLook)) {
+  if (share_ != nullptr && ++polls_ >= polls_per_look(fills == 0)) {
     polls_ = 0;
-    handed_up += take_parcels(receiver, max);
+    const std::size_t parcels = take_parcels(receiver, max);
+    looks_in_vain_ = parcels > 0 ? 0 : std::min(looks_in_vain_ + 1, kManyLooks);
+    handed_up += parcels;
   }
   if (groups_->any() && ++group_polls_ % kPollsPerGroupLook == 0) {
     handed_up += take_from_groups(receiver, max);
   }
   left_over_.store(inbox_->has_frames(), std::memory_order_release);
   return handed_up;
+}
+
+unsigned UdpPort::polls_per_look(bool idle) const {
+  return (idle ? kPollsPerLook : kMostPollsPerLook) *
+         (looks_in_vain_ >= kManyLooks ? kLessOften : 1);
 }
 
 /// By the shorter call while a program waits for one frame at a time.
@@ -262,6 +270,7 @@ void UdpPort::tell_dropped(Receiver& receiver, Drop drop) {
 
 /// To the process that it is for.
 bool UdpPort::hand_over(Qpn number, const Incoming& incoming) {
+  looks_in_vain_ = 0;  // places have changed: something may come to us, too
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return share_->hand_over(
       number,
@@ -274,6 +283,11 @@ std::size_t UdpPort::take_from_groups(Receiver& receiver, std::size_t max) {
     if (incoming != nullptr) return receiver.on_frame(*incoming);
     tell_dropped(receiver, drop);
   });
+}
+
+void UdpPort::tell_all_qualities() {
+  ask_for_hop_limits(receive_socket_, address_.is_ipv4());
+  all_qualities_.store(true, std::memory_order_relaxed);
 }
 
 Result<void> UdpPort::join(const Gid& group) {

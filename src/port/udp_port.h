@@ -57,7 +57,7 @@ class UdpPort final : public Port {
   network::Flow flow_on_wire(const network::Flow& flow) override;
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) override;
-  void tell_all_qualities() override { all_qualities_.store(true, std::memory_order_relaxed); }
+  void tell_all_qualities() override;
 
  private:
   /// Opened when a flow first needs it; empty if that failed, for ever, so that a flow stays put.
@@ -69,6 +69,7 @@ class UdpPort final : public Port {
   UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
           SendSocket send_socket, std::unique_ptr<AddressShare> share);
   bool fill_inbox();
+  unsigned polls_per_look(bool idle) const;
   void hand_up(Receiver& receiver, std::size_t* handed_up);
   static void tell_dropped(Receiver& receiver, Drop drop);
   bool hand_over(Qpn number, const Incoming& incoming);
@@ -102,6 +103,7 @@ class UdpPort final : public Port {
   bool waited_ = false;       ///< a look was in vain since the last datagram
   unsigned lone_frames_ = 0;  ///< so many came one by one
   unsigned looks_ = 0;
+  unsigned looks_in_vain_ = 0;  ///< for what others hand over
   std::atomic<bool> all_qualities_{false};
   std::atomic<bool> left_over_{false};
 };

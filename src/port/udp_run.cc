@@ -30,7 +30,7 @@ bool same_way(const network::Flow& a, const network::Flow& b) {
 }
 
 bool copy_payload(std::byte* to, const transport::OutFrame& frame) {
-  if (frame.is_inline()) {
+  if (frame.is_inline()) [[likely]] {
     std::memcpy(to, frame.pieces()[0].data, frame.pieces()[0].size);
     return true;
   }
@@ -121,8 +121,13 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
 bool UdpRun::add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
                  std::uint16_t identification) {
   std::byte* const at = end_;
-  const std::size_t header_bytes = wire::emit_headers(
-      frame.headers, {at, static_cast<std::size_t>(scratch_.data() + scratch_.size() - at)});
+  std::size_t header_bytes = frame.headers.info().header_bytes;
+  if (header_bytes == wire::Bth::kSize) [[likely]] {
+    frame.headers.bth.write(std::span<std::byte, wire::Bth::kSize>(at, wire::Bth::kSize));
+  } else {
+    header_bytes = wire::emit_headers(
+        frame.headers, {at, static_cast<std::size_t>(scratch_.data() + scratch_.size() - at)});
+  }
   const std::size_t payload = frame.payload_bytes();
   const std::size_t pad = frame.headers.bth.pad_count;
   WEFT_ASSERT(pad <= kMaxPad);

@@ -19,7 +19,7 @@ class AckRequests {
   static constexpr std::uint32_t kShortBytes = 1024;
   /// No frame of a connection that goes on sending stays unacknowledged for longer.
   static constexpr Nanoseconds kLongestSilence_ns = 400'000;
-  static constexpr std::uint32_t kEveryFrames = 32;
+  static constexpr std::uint32_t kEveryFrames = 32, kMostEveryFrames = 128;
   static constexpr unsigned kMostAsking = 255;
 
   void start(Psn first) {

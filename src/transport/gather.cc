@@ -47,9 +47,8 @@ namespace {
 /// Publishes under Hold::kScatter.
 CompletionStatus scatter_part(queue::QueuePair& qp, const Sge& sge, std::uint64_t at,
                               std::span<const std::byte> bytes) {
-  const auto place =
-      qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + at, bytes.size(),
-                                   memory::Intent::kWrite, memory::Hold::kScatter);
+  const auto place = qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + at, bytes.size(),
+                                                  memory::Intent::kWrite, memory::Hold::kScatter);
   if (!place) [[unlikely]]
     return CompletionStatus::kLocalProtectionError;
   if (memory::store(*place, bytes) != memory::Fault::kNone) [[unlikely]] {

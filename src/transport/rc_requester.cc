@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "memory/flight.h"
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
+#include "transport/rc_asking.h"
 #include "transport/timing.h"
 
 namespace weft::transport {
@@ -19,8 +19,8 @@ constexpr Nanoseconds kBusyPause_ns = 50'000;
 /// Requests up to this size wait for others, up to so many.
 constexpr std::uint32_t kGatheredBytes = 1024;
 constexpr std::uint32_t kMostGathered = 32;
-
-std::uint32_t mtu_of(const QueuePair& qp) { return bytes(qp.attributes.path_mtu); }
+/// Bytes of a long message that are worth a call of their own.
+constexpr std::uint32_t kGatheredRun = 32 << 10;
 
 std::uint32_t psn_count(const SendWqe& wqe, std::uint32_t mtu) {
   return is_atomic(wqe.op) ? 1 : frames_of(wqe.length, mtu);
@@ -29,19 +29,6 @@ std::uint32_t psn_count(const SendWqe& wqe, std::uint32_t mtu) {
 void reset_retries(RcRequester& rq, const QueuePair& qp) {
   rq.retries_left = qp.attributes.retry_count;
   rq.rnr_left = qp.attributes.rnr_retry;
-}
-
-bool all_acknowledged(const RcRequester& rq) { return rq.unacked == rq.sent; }
-
-void arm_timer(RcRequester& rq, const QueuePair& qp, Nanoseconds now) {
-  const Nanoseconds timeout = ack_timeout_ns(qp.attributes.timeout);
-  if (timeout == kNever || all_acknowledged(rq)) {
-    rq.ack_deadline = rq.give_up_at = kNever;
-    return;
-  }
-  if (rq.give_up_at == kNever) rq.give_up_at = now + timeout;
-  const Nanoseconds early = rq.window.timeout_ns(rq.probes);
-  rq.ack_deadline = early < timeout ? std::min(now + early, rq.give_up_at) : rq.give_up_at;
 }
 
 /// Fails the front element with `status`; the rest is flushed by the scheduler.
@@ -323,30 +310,6 @@ bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseco
   return true;
 }
 
-/// Whether the message that ends with this frame has to be acknowledged now.
-bool must_ask(const RcRequester& rq, const QueuePair& qp, const SendWqe& wqe, Psn psn) {
-  const bool repeated = rq.went_back || psn.before(rq.sent);
-  const bool queue_fills = 2 * (qp.sq.tail() - qp.sq.head()) >= qp.sq.capacity();
-  return wqe.signaled() || wqe.length > AckRequests::kShortBytes || repeated || queue_fills ||
-         !rq.window.knows_round_trip() ||
-         qp.state.load(std::memory_order_relaxed) != QpState::kReadyToSend;
-}
-
-/// Whether the frame asks: because it has to, or because it is time.
-bool ask_for_acknowledgement(RcRequester& rq, Psn psn, bool last, bool must, Nanoseconds now) {
-  const std::uint32_t window = rq.window.frames();
-  const bool window_full = (psn + 1).distance_from(rq.unacked) >= window;
-  const std::uint32_t every = std::min(AckRequests::kEveryFrames, window / 4);
-  if (!must && !window_full && !rq.ack_requests.should_ask(every, last, now)) return false;
-  rq.ack_requests.on_ask(psn + 1);
-  if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
-    rq.timing = true;
-    rq.timed = psn;
-    rq.timed_at = now;
-  }
-  return true;
-}
-
 bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                   OutFrame& frame) {
   bool last = false;
@@ -392,6 +355,15 @@ bool emit_probe(RcRequester& rq, QueuePair& qp, OutFrame& frame) {
   return true;
 }
 
+/// A long message whose window is as large as windows get, and all but full, goes on when there is
+/// room for many frames again: they leave in one call. What makes room is on its way.
+bool waits_for_room(const RcRequester& rq, Psn psn, std::uint32_t bytes_left, std::uint32_t mtu) {
+  const std::uint32_t window = rq.window.frames(), under_way = psn.distance_from(rq.unacked);
+  const std::uint32_t worth = std::min(kGatheredRun / mtu, window / 8);
+  return window == rq.window.most() && under_way > window - worth && under_way < window &&
+         bytes_left / mtu >= worth && !rq.went_back && rq.ack_requests.is_awaited(rq.unacked);
+}
+
 }  // namespace
 
 void start(RcRequester& rq, const QueuePair& qp) {
@@ -432,6 +404,7 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     const std::uint32_t frames = is_read(wqe.op) ? frames_of(read_bytes(rq, wqe, mtu), mtu) : 1;
     const std::uint32_t window = std::max(rq.window.frames(), frames);
     if ((psn + frames).distance_from(rq.unacked) > window) return false;
+    if (rq.offset != 0 && waits_for_room(rq, psn, wqe.length - rq.offset, mtu)) return false;
     if (is_answered(wqe.op) && rq.reads_outstanding >= qp.attributes.max_rd_atomic) return false;
     if (!wqe.started) {
       wqe.started = true;
@@ -444,44 +417,6 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     return emit_message(rq, qp, wqe, psn, now, frame);
   }
   return false;
-}
-
-std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const OutFrame& before,
-                         std::span<OutFrame> frames) {
-  const wire::OpcodeInfo& info = before.headers.info();
-  if (info.is_last_or_only() || rq.offset == 0 || before.element != rq.cursor) return 0;
-  const SendWqe& wqe = qp.sq.at(rq.cursor);
-  if (wqe.num_sge != 1 || wqe.is_inline() || wqe.finished) return 0;
-  const std::uint32_t mtu = mtu_of(qp);
-  const Psn first = before.headers.bth.psn + 1;
-  if (first.distance_from(wqe.first_psn) * mtu != rq.offset) return 0;  // it was a probe
-  const std::uint32_t under_way = first.distance_from(rq.unacked);
-  const std::uint32_t room = rq.window.frames() - std::min(rq.window.frames(), under_way);
-  const std::uint32_t left = (wqe.length - rq.offset - 1) / mtu;  // without the last one
-  const auto n =
-      static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), std::min(room, left)));
-  if (n == 0) return 0;
-  const Sge& sge = wqe.sge_list().front();
-  const memory::Flight::Adopted<memory::Hold::kLocal> flight;
-  const auto place =
-      qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + rq.offset, std::uint64_t{n} * mtu,
-                                   memory::Intent::kRead, memory::Hold::kLocal);
-  // The ordinary way finds out where it ends.
-  if (!place || !place->vmm->identity()) return 0;
-  const bool is_write = info.operation == wire::Operation::kWrite;
-  wire::Bth bth = before.headers.bth;
-  bth.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    bth.psn = first + i;
-    bth.ack_request = ask_for_acknowledgement(rq, bth.psn, false, false, now);
-    OutFrame& frame = frames[i];
-    frame.headers.bth = bth;
-    frame.element = rq.cursor;
-    frame.set_piece(reinterpret_cast<std::byte*>(place->address) + std::size_t{i} * mtu, mtu);
-  }
-  rq.offset += n * mtu;
-  if (rq.sent.before(first + n)) rq.sent = first + n;
-  return n;
 }
 
 void on_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
