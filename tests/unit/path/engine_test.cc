@@ -183,6 +183,7 @@ class TimedRuns final : public FramedPath {
 };
 
 TEST_F(EngineTest, sees_to_timeouts_as_of_when_it_looked_not_of_when_it_comes_to_them) {
+  // B2.1
   BusyPort port;
   engine.add_port(port);
   make(1);
