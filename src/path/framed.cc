@@ -316,6 +316,7 @@ class Framed final : public FramedPath {
       memory::Flight::clear(memory::Hold::kRemote);
       account(qp, outcome);
       batch.clear();
+      more = more || outcome.status != port::SendStatus::kTaken;
       // What is left of it is not worth a call of its own.
       const std::uint64_t batch_bytes = most_frames_ * bytes(qp.attributes.path_mtu);
       if (more && (budget.bytes < batch_bytes || budget.requests == 0)) return false;
@@ -358,7 +359,11 @@ class Framed final : public FramedPath {
       std::rotate(batch.outgoing.begin(), batch.outgoing.begin() + 1,
                   batch.outgoing.begin() + static_cast<std::ptrdiff_t>(batch.count));
     }
-    return another_source || batch.count >= most_frames_;
+    // Requests of a reliable connection wait for nothing that sending them brings about; those of
+    // the others do, and so may answers.
+    constexpr bool kReliable = std::is_same_v<Machine, Rc>;
+    return !kReliable || another_source || batch.answers > 0 || batch.count >= most_frames_ ||
+           budget.bytes == 0 || budget.requests == 0;
   }
 
   /// A congestion notification packet: 16 reserved bytes.
