@@ -76,6 +76,17 @@ class Flight {
   using StallHandler = void (*)(const void* object, int thread_id);
   static void set_stall_handler(StallHandler handler);
 
+  /// Clears at its end what somebody else published for this thread, such as
+  /// KeyTable::check_remote: nothing is remembered, so it costs one store.
+  template <Hold kHold>
+  class Adopted {
+   public:
+    Adopted() = default;
+    ~Adopted() { clear(kHold); }
+    Adopted(const Adopted&) = delete;
+    Adopted& operator=(const Adopted&) = delete;
+  };
+
   /// Clears at its end what was published through it, and what adopt() named.
   class Scope {
    public:

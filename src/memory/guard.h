@@ -74,6 +74,9 @@ inline Fault guarded_copy(std::byte* to, const std::byte* from, std::size_t n) {
   return guarded_copy_any(to, from, n);
 }
 
+/// Copies to memory that nobody else looks at, and that does not overlap the source.
+Fault guarded_load(std::byte* to, const std::byte* from, std::size_t n);
+
 /// Touches one byte without changing it, also while other threads write it.
 Fault guarded_probe(std::byte* at, Intent intent);
 

@@ -44,6 +44,8 @@ weft::memory::Fault weft_leaf_copy_8(std::byte* to, const std::byte* from);
 // Whole words, 16 to 72 bytes: all is read before the first is written, and the last word is
 // written last (release); `to` is aligned.
 weft::memory::Fault weft_leaf_copy_words(std::byte* to, const std::byte* from, std::size_t n);
+// Any number of bytes in any order; they do not overlap.
+weft::memory::Fault weft_leaf_copy_string(std::byte* to, const std::byte* from, std::size_t n);
 // A read, and a write that changes nothing.
 weft::memory::Fault weft_leaf_read(std::byte* at);
 weft::memory::Fault weft_leaf_touch(std::byte* at);

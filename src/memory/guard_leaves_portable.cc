@@ -67,6 +67,9 @@ Fault weft_leaf_copy_words(std::byte* to, const std::byte* from, std::size_t n) 
     __atomic_store_n(reinterpret_cast<std::uint64_t*>(to + (n - 8)), last, __ATOMIC_RELEASE);
   });
 }
+Fault weft_leaf_copy_string(std::byte* to, const std::byte* from, std::size_t n) {
+  return guarded_fault([=] { std::memcpy(to, from, n); });
+}
 Fault weft_leaf_read(std::byte* at) {
   return guarded_fault([=] { weft::memory::read(at); });
 }

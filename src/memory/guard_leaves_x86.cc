@@ -79,6 +79,30 @@ leaf weft_leaf_copy_words
   movq %rax, -8(%rdi,%rdx)
   xorl %eax, %eax
   ret
+leaf weft_leaf_copy_string
+  cmpq $64, %rdx
+  jb 2f
+1:
+  movups (%rsi), %xmm0
+  movups 16(%rsi), %xmm1
+  movups 32(%rsi), %xmm2
+  movups 48(%rsi), %xmm3
+  movups %xmm0, (%rdi)
+  movups %xmm1, 16(%rdi)
+  movups %xmm2, 32(%rdi)
+  movups %xmm3, 48(%rdi)
+  addq $64, %rsi
+  addq $64, %rdi
+  subq $64, %rdx
+  cmpq $64, %rdx
+  jae 1b
+2:
+  movq %rdx, %rcx
+  jrcxz 3f
+  rep movsb
+3:
+  xorl %eax, %eax
+  ret
 leaf weft_leaf_read
   movzbl (%rdi), %eax
   xorl %eax, %eax

@@ -10,6 +10,8 @@ namespace weft::memory {
 namespace {
 
 constexpr std::size_t kWord = 8;
+/// What a frame may bring: longer copies do not mind a recovery record.
+constexpr std::size_t kLeafStringMost = 4096;
 
 std::uintptr_t number(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -83,7 +85,16 @@ Fault guarded_copy_any(std::byte* to, const std::byte* from, std::size_t n) {
   if (words && n >= kLeafWordsLeast && n <= kLeafWordsMost) {
     return weft_leaf_copy_words(to, from, n);
   }
+  const bool apart = number(to) - number(from) >= n && number(from) - number(to) >= n;
+  if (words && apart && n > kLeafWordsMost && n <= kLeafStringMost) {
+    const Fault fault = weft_leaf_copy_string(to, from, n - kWord);
+    return fault != Fault::kNone ? fault : weft_leaf_copy_8(to + n - kWord, from + n - kWord);
+  }
   return n == 0 ? Fault::kNone : copy_under_guard(to, from, n);
+}
+
+Fault guarded_load(std::byte* to, const std::byte* from, std::size_t n) {
+  return n <= kLeafStringMost ? weft_leaf_copy_string(to, from, n) : copy_under_guard(to, from, n);
 }
 
 Fault guarded_probe(std::byte* at, Intent intent) {

@@ -21,6 +21,8 @@ constexpr std::size_t kFramesPerPoll = 128;
 /// again.
 constexpr Nanoseconds kHold_ns = 3'000;
 constexpr std::uint32_t kRunsPerProgress = 64;
+/// More than a receive buffer of the usual size holds.
+constexpr unsigned kMostFullRounds = 256;
 
 wire::Service wire_service(Service service) {
   switch (service) {
@@ -49,7 +51,7 @@ class Engine::PortReceiver final : public port::Receiver {
  public:
   PortReceiver(Engine& engine, port::Port& port) : engine_(engine), port_(port) {}
 
-  /// `missed` becomes true when somebody else is at it.
+  /// `missed` becomes true when somebody else is at it, or when there may be more.
   bool poll(Nanoseconds now, bool& missed) {
     if (!lock_.try_lock()) {
       missed = true;
@@ -60,9 +62,13 @@ class Engine::PortReceiver final : public port::Receiver {
     const std::uint64_t polls = engine_.polls();
     program_polls_ = std::exchange(polls_seen_, polls) != polls;
     const std::size_t n = port_.receive(*this, kFramesPerPoll);
+    // There may be more, and in it what somebody waits for; but who sends without end must not stop
+    // all time-outs.
+    full_rounds_ = n < kFramesPerPoll ? 0 : full_rounds_ + 1;
+    if (full_rounds_ > 0 && full_rounds_ <= kMostFullRounds) missed = true;
     if (frames_ > 0) settle();
     if (held_count_ > 0 && (!program_polls_ || now_ >= held_at_ + kHold_ns)) release_held();
-    transmit_touched();
+    if (touched_count_ > 0) transmit_touched();
     if (const Nanoseconds due = port_.next_deadline(); due != kNever) {
       const std::lock_guard engine_guard(engine_.lock_);
       engine_.wake(due);  // nobody may be polling when the port has something to hand up
@@ -76,6 +82,7 @@ class Engine::PortReceiver final : public port::Receiver {
   void on_malformed() override { engine_.counters_.add(obs::Counter::kMalformedFrames); }
 
   void on_frame(const port::Incoming& incoming) override {
+    if (take_plain(incoming)) return;
     obs::Counters& counters = engine_.counters_;
     const auto packet = wire::parse_packet(incoming.packet);
     if (!packet) return on_malformed();
@@ -88,16 +95,42 @@ class Engine::PortReceiver final : public port::Receiver {
     if (incoming.flow.destination.is_multicast()) [[unlikely]] {
       return to_members(*packet, incoming);
     }
-    // Frames come in runs for one queue pair: it stays published until another one's come.
-    if (current_ == nullptr || packet->bth.dest_qp != current_number_) {
-      current_ = engine_.table_.find(packet->bth.dest_qp);
-      current_number_ = packet->bth.dest_qp;
-    }
+    find(packet->bth.dest_qp);
     if (current_ == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
     dispatch(*current_, *packet, incoming);
   }
 
  private:
+  /// Frames come in runs for one queue pair: it stays published until another one's come.
+  void find(Qpn number) {
+    if (current_ != nullptr && number == current_number_) return;
+    current_ = engine_.table_.find(number);
+    current_number_ = number;
+  }
+
+  /// The quick way for most frames; false: look closer.
+  bool take_plain(const port::Incoming& incoming) {
+    if (incoming.packet.size() < wire::Bth::kSize) return false;
+    const Qpn number = wire::Bth::destination_of(incoming.packet.first<wire::Bth::kSize>());
+    if (number == kManagementQpn || number == kMulticastQpn || incoming.flow.is_marked()) {
+      return false;
+    }
+    find(number);
+    if (current_ == nullptr || current_->service != Service::kReliableConnection) return false;
+    queue::QueuePair& qp = *current_;
+    FramedPath* const path = framed_path(qp);
+    if (path == nullptr || incoming.flow.destination != qp.local_gid ||
+        incoming.flow.source != qp.attributes.remote_gid ||
+        !path->on_plain_frame(qp, incoming.packet)) {
+      return false;
+    }
+    ++frames_;
+    bytes_ += incoming.packet.size() - wire::Bth::kSize;
+    touch(qp);
+    if (FramedPath::acknowledges_each(qp)) transmit_touched();
+    return true;
+  }
+
   /// After a round: what was counted becomes known, and no queue pair is kept from going away.
   void settle() {
     current_ = nullptr;
@@ -119,9 +152,10 @@ class Engine::PortReceiver final : public port::Receiver {
   }
 
   void dispatch(queue::QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming) {
-    const bool notice = packet.info().service == wire::Service::kCongestion &&
-                        qp.service != Service::kUnreliableDatagram;
-    if (packet.info().service != wire_service(qp.service) && !notice) {
+    const wire::Service service = packet.info().service;
+    const bool expected = service == wire_service(qp.service);
+    if (!expected &&
+        (service != wire::Service::kCongestion || qp.service == Service::kUnreliableDatagram)) {
       return qp.count(obs::Counter::kWrongService);
     }
     if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
@@ -133,13 +167,14 @@ class Engine::PortReceiver final : public port::Receiver {
          incoming.flow.source != qp.attributes.remote_gid)) {
       return qp.count(obs::Counter::kWrongSource);
     }
-    if (notice) return path->on_congestion(qp, now_);
+    if (!expected) return path->on_congestion(qp, now_);
     path->on_frame(qp, packet, incoming, now_);
     touch(qp);
-    if (path->acknowledges_each(qp)) transmit_touched();
+    if (FramedPath::acknowledges_each(qp)) transmit_touched();
   }
 
   void touch(queue::QueuePair& qp) {
+    if (touched_count_ > 0 && touched_[touched_count_ - 1] == &qp) return;
     const auto end = touched_.begin() + static_cast<std::ptrdiff_t>(touched_count_);
     if (std::find(touched_.begin(), end, &qp) != end) return;
     if (touched_count_ == touched_.size()) transmit_touched();
@@ -178,6 +213,7 @@ class Engine::PortReceiver final : public port::Receiver {
   queue::QueuePair* current_ = nullptr;  ///< published under Hold::kPeer
   Qpn current_number_;
   std::uint64_t frames_ = 0, bytes_ = 0;  ///< not counted yet
+  unsigned full_rounds_ = 0;              ///< in a row brought as much as one may
   std::uint64_t polls_seen_ = 0;
   bool program_polls_ = false;  ///< the poll that is under way is the program's
   std::size_t touched_count_ = 0;
@@ -205,7 +241,10 @@ void Engine::set_wake(std::function<void(Nanoseconds)> wake) {
 std::vector<int> Engine::wait_fds() const {
   std::vector<int> fds;
   for (const auto& receiver : receivers_) {
-    if (const int fd = receiver->port().wait_fd(); fd >= 0) fds.push_back(fd);
+    const port::Port& port = receiver->port();
+    for (const int fd : {port.wait_fd(), port.other_wait_fd()}) {
+      if (fd >= 0) fds.push_back(fd);
+    }
   }
   return fds;
 }
@@ -318,7 +357,9 @@ void Engine::run(queue::QueuePair& qp) {
   if (state == QpState::kReset) return;
   // In the error states the path still sends the NAK that explains them.
   if (FramedPath* path = framed_path(qp)) {
-    path->run(qp);
+    // Not the time that it is: this thread may have been held up since the ports were looked at,
+    // and a time-out that became due meanwhile says nothing yet.
+    path->run(qp, looked_at_.load(std::memory_order_relaxed));
   } else if (qp.path != nullptr) {
     qp.path->advance(qp, queue::SendGuard(qp.send_lock), {.bytes = kBytesPerRun});
   }
@@ -369,7 +410,10 @@ bool Engine::progress_with_ports() {
   if (source_ != nullptr && source_->active()) did |= source_->poll();
   // A time-out says that something has not come, so it has to have been looked for since it was
   // due: this thread may have been held up for long while it did so, and another one may be.
-  if (!missed) did |= fire_timers(now);
+  if (!missed) {
+    looked_at_.store(now, std::memory_order_relaxed);
+    did |= fire_timers(now);
+  }
   if (has_runnable()) did |= run_some(false);
   return did;
 }

@@ -128,7 +128,7 @@ class Engine final : public queue::Scheduler {
   bool fire_timers();
   bool fire_timers(Nanoseconds now);
   bool run_some(bool failed_only);
-  /// `missed`: another thread is at one of them, and sees to the time-outs too.
+  /// `missed`: another thread is at one of them, and sees to the time-outs too; or one has more.
   bool poll_ports(Nanoseconds now, bool& missed);
   void run(queue::QueuePair& qp);
   /// Queue pairs that wait to be run, oldest first, linked through QueuePair::scheduled.
@@ -166,6 +166,8 @@ class Engine final : public queue::Scheduler {
   std::atomic<std::uint32_t> failures_{0};  ///< in failed_
   std::atomic<Nanoseconds> earliest_{kNever};
   std::atomic<std::uint64_t> polls_{0};
+  /// When all ports were last looked at; what came before that has been seen.
+  std::atomic<Nanoseconds> looked_at_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;
   Source* source_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <span>
 #include <type_traits>
 
 #include "memory/flight.h"
@@ -21,6 +22,13 @@ using queue::QueuePair;
 using transport::OutFrame;
 
 constexpr std::size_t kBatch = 64;
+/// What the largest datagrams hold, so that a long message leaves in as few as possible: a port
+/// cuts them into frames.
+constexpr std::size_t frames_per_batch(std::size_t mtu) {
+  constexpr std::size_t kMostBytes = 65507, kUsualHeaders = wire::Bth::kSize + wire::kIcrcSize;
+  const std::size_t in_one = std::min(kBatch, kMostBytes / (mtu + kUsualHeaders));
+  return kBatch / in_one * in_one;
+}
 /// A program that sent so many requests together is likely to do so again.
 constexpr std::size_t kBurst = 16;
 /// After acknowledgements were held back in vain, so many times at most they are not.
@@ -50,6 +58,10 @@ struct Rc {
       transport::on_request(responder, qp, packet);
     }
   }
+  bool on_plain_frame(QueuePair& qp, std::span<const std::byte> packet) {
+    const std::lock_guard guard(qp.recv_lock);
+    return transport::on_plain_request(responder, qp, packet);
+  }
   bool next_answer(QueuePair& qp, OutFrame& frame) {
     return transport::next_answer(responder, qp, frame);
   }
@@ -65,6 +77,13 @@ struct Rc {
   bool may_gather(QueuePair& qp, bool in_bursts) const {
     return transport::may_gather(requester, qp, in_bursts);
   }
+  std::size_t next_shorts(QueuePair& qp, Nanoseconds now, std::span<OutFrame> frames) {
+    return transport::next_shorts(requester, qp, now, frames);
+  }
+  std::size_t next_middles(QueuePair& qp, Nanoseconds now, const OutFrame& before,
+                           std::span<OutFrame> frames) {
+    return transport::next_middles(requester, qp, now, before, frames);
+  }
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
@@ -77,6 +96,11 @@ struct Rc {
 /// What the services without acknowledgements have in common.
 struct Unacknowledged {
   bool may_gather(QueuePair&, bool) const { return false; }
+  bool on_plain_frame(QueuePair&, std::span<const std::byte>) { return false; }
+  std::size_t next_shorts(QueuePair&, Nanoseconds, std::span<OutFrame>) { return 0; }
+  std::size_t next_middles(QueuePair&, Nanoseconds, const OutFrame&, std::span<OutFrame>) {
+    return 0;
+  }
   bool has_requests(QueuePair&) const { return true; }
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
@@ -158,7 +182,8 @@ Batch& this_batch() { return made_batch != nullptr ? *made_batch : make_batch();
 template <class Machine>
 class Framed final : public FramedPath {
  public:
-  Framed(QueuePair& qp, port::Port& port) : port_(port) {
+  Framed(QueuePair& qp, port::Port& port)
+      : port_(port), most_frames_(frames_per_batch(bytes(qp.attributes.path_mtu))) {
     start_responder(machine_, qp);
     flow_.source = qp.local_gid;
     flow_.destination = qp.attributes.remote_gid;
@@ -176,14 +201,14 @@ class Framed final : public FramedPath {
     owes_notice_ = true;
   }
 
+  bool on_plain_frame(QueuePair& qp, std::span<const std::byte> packet) override {
+    return machine_.on_plain_frame(qp, packet);
+  }
+
   void on_congestion(QueuePair& qp, Nanoseconds now) override {
     qp.count(obs::Counter::kCongestionNotices);
     const std::lock_guard guard(qp.send_lock);
     machine_.on_congestion(now);
-  }
-
-  bool acknowledges_each(const QueuePair& qp) const override {
-    return qp.attributes.ack_policy == AckPolicy::kEachFrame;
   }
 
   void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override {
@@ -201,11 +226,11 @@ class Framed final : public FramedPath {
     transmit(qp, budget);
   }
 
-  void run(QueuePair& qp) override {
+  void run(QueuePair& qp, Nanoseconds looked_at) override {
     {
       const queue::SendGuard guard(qp.send_lock);
       armed_for_ = kNever;
-      machine_.on_timer(qp, qp.shared->scheduler->now());
+      machine_.on_timer(qp, looked_at);
     }
     transmit(qp, {});
   }
@@ -284,20 +309,26 @@ class Framed final : public FramedPath {
   /// False: the budget ran out or the port is busy, and there may be more.
   bool transmit_all(QueuePair& qp, Budget& budget) {
     Batch& batch = this_batch();
-    for (;;) {
-      build(qp, budget);
-      if (batch.count == 0) return true;
+    for (bool more = true; more;) {
+      more = build(qp, budget);
+      if (batch.count == 0) break;
       const port::SendOutcome outcome = port_.send({batch.outgoing.data(), batch.count});
       memory::Flight::clear(memory::Hold::kRemote);
       account(qp, outcome);
       batch.clear();
-      if (budget.bytes == 0 || budget.requests == 0) return false;
+      more = more || outcome.status != port::SendStatus::kTaken;
+      // What is left of it is not worth a call of its own.
+      const std::uint64_t batch_bytes = most_frames_ * bytes(qp.attributes.path_mtu);
+      if (more && (budget.bytes < batch_bytes || budget.requests == 0)) return false;
     }
+    return true;
   }
 
-  void build(QueuePair& qp, Budget& budget) {
+  /// True: there may be more than fits in a batch. Whoever adds something meanwhile asks for
+  /// another round.
+  bool build(QueuePair& qp, Budget& budget) {
     Batch& batch = this_batch();
-    bool was_held = false;
+    bool was_held = false, another_source = false;
     {
       const std::lock_guard guard(qp.recv_lock);
       was_held = std::exchange(held_, false);
@@ -309,7 +340,8 @@ class Framed final : public FramedPath {
       std::uint32_t source = 0;
       while (batch.count < kBatch && budget.requests > 0) {
         const std::uint32_t next = machine_.next_source(qp);
-        if (source != 0 && next != 0 && next != source) break;  // one remote key per batch
+        another_source = source != 0 && next != 0 && next != source;
+        if (another_source) break;  // one remote key per batch
         if (!machine_.next_answer(qp, batch.frames[batch.count])) break;
         if (next != 0) source = next;
         add(budget);
@@ -327,6 +359,11 @@ class Framed final : public FramedPath {
       std::rotate(batch.outgoing.begin(), batch.outgoing.begin() + 1,
                   batch.outgoing.begin() + static_cast<std::ptrdiff_t>(batch.count));
     }
+    // Requests of a reliable connection wait for nothing that sending them brings about; those of
+    // the others do, and so may answers.
+    constexpr bool kReliable = std::is_same_v<Machine, Rc>;
+    return !kReliable || another_source || batch.answers > 0 || batch.count >= most_frames_ ||
+           budget.bytes == 0 || budget.requests == 0;
   }
 
   /// A congestion notification packet: 16 reserved bytes.
@@ -352,13 +389,39 @@ class Framed final : public FramedPath {
     gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
     std::size_t messages = 0;
-    while (batch.count < kBatch && budget.bytes > 0 && budget.requests > 0 &&
-           transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) {
-      messages += batch.frames[batch.count].headers.info().is_last_or_only() ? 1 : 0;
+    while (batch.count < most_frames_ && budget.bytes > 0 && budget.requests > 0) {
+      if (const std::size_t shorts = add_shorts(qp, now, budget)) {
+        messages += shorts;
+        continue;
+      }
+      if (!transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) break;
+      const OutFrame& first = batch.frames[batch.count];
+      const bool whole = first.headers.info().is_last_or_only();
+      messages += whole ? 1 : 0;
       add(budget);
+      if (!whole) add_middles(qp, now, first, budget);
     }
     if (messages > 0) last_burst_ = messages;
     tell_if_drained(qp);
+  }
+
+  std::size_t add_shorts(QueuePair& qp, Nanoseconds now, Budget& budget) {
+    Batch& batch = this_batch();
+    const std::size_t most = std::min<std::size_t>(most_frames_ - batch.count, budget.requests);
+    const std::size_t n = machine_.next_shorts(qp, now, {batch.frames.data() + batch.count, most});
+    for (std::size_t i = 0; i < n; ++i) add(budget);
+    return n;
+  }
+
+  void add_middles(QueuePair& qp, Nanoseconds now, const OutFrame& first, Budget& budget) {
+    Batch& batch = this_batch();
+    const std::uint32_t mtu = bytes(qp.attributes.path_mtu);
+    const std::uint64_t frames_left = (budget.bytes + mtu - 1) / mtu;
+    const std::size_t most = std::min<std::uint64_t>(
+        {most_frames_ - std::min(most_frames_, batch.count), budget.requests, frames_left});
+    const std::size_t n =
+        machine_.next_middles(qp, now, first, {batch.frames.data() + batch.count, most});
+    for (std::size_t i = 0; i < n; ++i) add(budget);
   }
 
   void add(Budget& budget) {
@@ -440,6 +503,7 @@ class Framed final : public FramedPath {
 
   port::Port& port_;
   network::Flow flow_;
+  const std::size_t most_frames_;  ///< that are built together
   std::atomic<std::uint32_t> callers_{0};
   bool told_drained_ = false;
   /// The frames that came last were taken by the program's own poll.
@@ -466,6 +530,7 @@ std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
     case Service::kUnreliableConnection:
       return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Uc>(qp, port));
     case Service::kUnreliableDatagram:
+      port.tell_all_qualities();
       return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Ud>(qp, port));
   }
   return nullptr;

@@ -6,7 +6,9 @@
 // goes on, so no lock is held while the port sends and frames leave in order.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "port/port.h"
 #include "queue/path.h"
@@ -17,15 +19,19 @@ namespace weft::path {
 
 class FramedPath : public queue::Path {
  public:
-  bool takes_frames() const final { return true; }
+  FramedPath() : Path(true) {}
   bool execute_at_once(queue::QueuePair&, const SendRequest&) final { return false; }
   /// A frame for this queue pair, parsed. What it calls for goes out with transmit().
   virtual void on_frame(queue::QueuePair& qp, const wire::Packet& packet,
                         const port::Incoming& incoming, Nanoseconds now) = 0;
+  /// The same for one as most are, from its bytes, which were not parsed; false: it is not, and
+  /// nothing has happened. It came from the peer, unmarked.
+  virtual bool on_plain_frame(queue::QueuePair& qp, std::span<const std::byte> packet) = 0;
   /// The peer says that frames of this queue pair were marked on their way: send more slowly.
   virtual void on_congestion(queue::QueuePair& qp, Nanoseconds now) = 0;
-  /// Executes due time-outs and sends what is to be sent, for the scheduler. No lock held.
-  virtual void run(queue::QueuePair& qp) = 0;
+  /// Executes time-outs that were due at `looked_at`, when whatever had come was last looked at,
+  /// and sends what is to be sent, for the scheduler. No lock held.
+  virtual void run(queue::QueuePair& qp, Nanoseconds looked_at) = 0;
   /// Sends what is to be sent: answers first, then requests. No lock held.
   virtual void transmit(queue::QueuePair& qp, queue::Budget budget) = 0;
   /// Frames for this queue pair have come, taken by the program's own poll or by the helper. Sends
@@ -34,7 +40,9 @@ class FramedPath : public queue::Path {
   virtual bool answer(queue::QueuePair& qp, bool program_polls) = 0;
   virtual void release(queue::QueuePair& qp) = 0;
   /// True if an acknowledgement has to leave before the next frame is looked at.
-  virtual bool acknowledges_each(const queue::QueuePair& qp) const = 0;
+  static bool acknowledges_each(const queue::QueuePair& qp) {
+    return qp.attributes.ack_policy == AckPolicy::kEachFrame;
+  }
 };
 
 /// nullptr: no memory.

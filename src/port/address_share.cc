@@ -30,11 +30,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr milliseconds kJoinPatience{3000};
 constexpr int kProbeWait_ms = 20;
 constexpr Nanoseconds kAbsence_ns = 10'000'000;
-constexpr unsigned kBlockBits = 12;
 /// Parcels of strangers that are thrown away before we look elsewhere.
 constexpr int kMostStrangers = 16;
-
-unsigned slot_of(Qpn number) { return (number.value >> kBlockBits) % kNumberSlots; }
 
 std::string name_of(const Gid& address, std::string_view what) {
   return "weft-port/" + network::to_string(address) + "/" + std::string(what);
@@ -44,13 +41,13 @@ std::string name_of(const Gid& address, std::string_view what) {
 
 /// No opcode has this number, and no frame is so short.
 constexpr std::byte kProbeOpcode{0xFF};
-constexpr std::size_t kProbeBytes = 15;
-using Probe = std::array<std::byte, kProbeBytes>;
+constexpr std::size_t kProbeBytes = AddressShare::kProbeBytes;
+using Probe = AddressShare::Probe;
 
 Probe make_probe(unsigned slot, std::uint32_t nonce) {
   Probe probe{};
   probe[0] = kProbeOpcode;
-  base::store_be24(&probe[5], slot << kBlockBits);
+  base::store_be24(&probe[5], slot << kNumberBlockBits);
   base::store_be<std::uint32_t>(&probe[8], nonce);
   return probe;
 }
@@ -60,7 +57,7 @@ bool attach_selection(const Socket& socket) {
   std::array<sock_filter, 5> code{{
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, 4},  // the BTH's second word: the number is in its low bits
       {BPF_ALU | BPF_AND | BPF_K, 0, 0, kMask24},
-      {BPF_ALU | BPF_RSH | BPF_K, 0, 0, kBlockBits},
+      {BPF_ALU | BPF_RSH | BPF_K, 0, 0, kNumberBlockBits},
       {BPF_ALU | BPF_AND | BPF_K, 0, 0, kNumberSlots - 1},
       {BPF_RET | BPF_A, 0, 0, 0},
   }};
@@ -96,7 +93,7 @@ std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
     std::array<std::byte, 64> bytes;
     const ssize_t n = recv(socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n != static_cast<ssize_t>(kProbeBytes)) continue;
-    const unsigned slot = base::load_be24(&bytes[5]) >> kBlockBits;
+    const unsigned slot = base::load_be24(&bytes[5]) >> kNumberBlockBits;
     if (slot >= kNumberSlots || bytes[0] != kProbeOpcode ||
         !std::ranges::equal(make_probe(slot, nonce), std::span(bytes).first(kProbeBytes))) {
       continue;
@@ -197,9 +194,7 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
                   ": as many processes as can share an address have this one; use another");
 }
 
-bool AddressShare::is_ours(Qpn number) const {
-  return slot_of(number) == slot_ || number.value >> kBlockBits == 0;
-}
+AddressShare::Probe AddressShare::blank_probe() { return make_probe(0, 0); }
 
 bool AddressShare::is_probe(std::span<const std::byte> datagram) {
   return datagram.size() == kProbeBytes && datagram[0] == kProbeOpcode;

@@ -41,7 +41,9 @@ class AddressShare {
 
   unsigned slot() const { return slot_; }
   /// The number is in a block of our slot, or in the first one, which everybody has.
-  bool is_ours(Qpn number) const;
+  bool is_ours(Qpn number) const {
+    return slot_of(number) == slot_ || number.value >> kNumberBlockBits == 0;
+  }
 
   /// Frames that other processes handed over arrive here.
   int fd() const { return inbox_.get(); }
@@ -59,7 +61,11 @@ class AddressShare {
   std::optional<Parcel> take();
 
   /// A datagram of a process that looks for its place; it means nothing.
+  static constexpr std::size_t kProbeBytes = 15;
+  using Probe = std::array<std::byte, kProbeBytes>;
   static bool is_probe(std::span<const std::byte> datagram);
+  /// One that nobody looks for.
+  static Probe blank_probe();
 
  private:
   AddressShare(const Gid& address, unsigned slot, host::Fd inbox);

@@ -72,6 +72,7 @@ Nanoseconds PcapPort::system_time() {
 PcapPort::PcapPort(std::unique_ptr<Port> inner, std::shared_ptr<PcapWriter> file, WallClock clock)
     : PortWrapper(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {
   memory::install_guard();
+  tell_all_qualities();  // a file shows what really came
 }
 
 // Recorded before they leave, so that no answer stands before its request. What a busy port does

@@ -20,7 +20,8 @@ namespace weft::port {
 
 /// Queue-pair numbers are dealt out in blocks of 4096; where processes share an address, those of
 /// the blocks n, n + kNumberSlots, ... reach the one that has slot n.
-inline constexpr unsigned kNumberSlots = 64;
+inline constexpr unsigned kNumberSlots = 64, kNumberBlockBits = 12;
+inline unsigned slot_of(Qpn number) { return (number.value >> kNumberBlockBits) % kNumberSlots; }
 
 /// A frame and its way.
 struct Outgoing {
@@ -71,6 +72,9 @@ class Port {
   virtual std::size_t receive(Receiver& receiver, std::size_t max) = 0;
   /// Readable when receive() would find something; -1 when there is nothing to wait on.
   virtual int wait_fd() const { return -1; }
+  /// The same for what comes by other ways, where there are any: two, since whatever watches a
+  /// socket slows down each frame that arrives there.
+  virtual int other_wait_fd() const { return -1; }
   /// When receive() has something to hand up although nothing arrives; kNever: it has not. Changes
   /// only in receive(); any thread may ask.
   virtual Nanoseconds next_deadline() const { return kNever; }
@@ -81,6 +85,10 @@ class Port {
     return fail(Errc::kNotSupported, "group: this port has no multicast");
   }
   virtual void leave(const Gid& /*group*/) {}
+  /// From now on traffic class and hop limit of each frame matter: somebody takes datagrams, which
+  /// bring their headers with them. Before, a port may tell those of a few frames only, and for the
+  /// others say that they came unmarked. Any thread.
+  virtual void tell_all_qualities() {}
   /// Asks the machine: never on the data path.
   virtual Outlet look_at_outlet() const { return Outlet::kOpen; }
   /// The flow as the frame's headers will tell it: a port may have its own source ports.

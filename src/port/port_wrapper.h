@@ -20,11 +20,13 @@ class PortWrapper : public Port {
     return inner_->receive(receiver, max);
   }
   int wait_fd() const override { return inner_->wait_fd(); }
+  int other_wait_fd() const override { return inner_->other_wait_fd(); }
   Nanoseconds next_deadline() const override { return inner_->next_deadline(); }
   std::optional<unsigned> number_slot() const override { return inner_->number_slot(); }
   Result<void> join(const Gid& group) override { return inner_->join(group); }
   Outlet look_at_outlet() const override { return inner_->look_at_outlet(); }
   void leave(const Gid& group) override { inner_->leave(group); }
+  void tell_all_qualities() override { inner_->tell_all_qualities(); }
   network::Flow flow_on_wire(const network::Flow& flow) override {
     return inner_->flow_on_wire(flow);
   }

@@ -30,8 +30,8 @@ class UdpGroups {
   void leave(const Gid& group);
 
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
-  /// Hands up to `max` frames, good or bad, of the groups in turn to visit(tl::expected<Incoming,
-  /// Drop>); tells how many. Must not be called back from there.
+  /// Hands up to `max` frames, good or bad, of the groups in turn to visit(const Incoming*, Drop):
+  /// with null the reason counts. Tells how many. Must not be called back from there.
   template <class Visit>
   std::size_t take(std::size_t max, Visit visit) {
     const std::unique_lock guard(lock_, std::try_to_lock);
@@ -43,7 +43,10 @@ class UdpGroups {
         ++silent;
         continue;
       }
-      for (silent = 0; group.inbox->has_frames(); ++taken) visit(group.inbox->next());
+      for (silent = 0; group.inbox->has_frames(); ++taken) {
+        const Incoming* incoming = group.inbox->next();
+        visit(incoming, group.inbox->dropped());
+      }
     }
     return taken;
   }

@@ -2,9 +2,12 @@
 
 #include <netinet/udp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "port/address_share.h"
@@ -16,6 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxFrameBytes = wire::kMaxHeaderBytes + bytes(Mtu::k4096) + wire::kIcrcSize;
 constexpr std::size_t kLeastFrameBytes = wire::Bth::kSize + wire::kIcrcSize;
+constexpr std::size_t kAcknowledgementBytes = kLeastFrameBytes + wire::Aeth::kSize;
 /// Traffic class, hop limit, size of a segment.
 constexpr std::size_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
@@ -54,8 +58,13 @@ Quality read_control(msghdr& header) {
   return out;
 }
 
+/// Cutting joined frames apart takes trying, which one that is longer does not get.
+constexpr std::size_t kMostTries = 1024;
+
 bool same(const SocketAddress& a, const SocketAddress& b) {
-  return a.size == b.size && std::memcmp(&a.generic, &b.generic, a.size) == 0;
+  if (a.size != b.size) return false;
+  if (a.size == sizeof a.v4) return std::memcmp(&a.v4, &b.v4, sizeof a.v4) == 0;
+  return std::memcmp(&a.generic, &b.generic, a.size) == 0;
 }
 
 }  // namespace
@@ -63,6 +72,7 @@ bool same(const SocketAddress& a, const SocketAddress& b) {
 UdpInbox::UdpInbox(const Gid& local)
     : local_(local), bytes_(std::make_unique_for_overwrite<std::array<std::byte, kBytes>>()) {}
 
+// The calls of the system itself: the library's are made so that a thread can be cancelled in them.
 bool UdpInbox::fill(int fd) {
   SocketAddress from;
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
@@ -74,28 +84,55 @@ bool UdpInbox::fill(int fd) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT);
+  const ssize_t got = syscall(SYS_recvmsg, fd, &header, MSG_DONTWAIT);
   if (got < 0) return false;
   from.size = header.msg_namelen;
-  if (!usable_ || !same(from, from_)) {
-    from_ = from;
-    usable_ = accept_source();
-  }
+  take_source(from);
   const Quality quality = read_control(header);
-  flow_.traffic_class = quality.traffic_class;
-  flow_.hop_limit = quality.hop_limit;
+  incoming_.flow.traffic_class = quality.traffic_class;
+  incoming_.flow.hop_limit = quality.hop_limit;
   cut(static_cast<std::size_t>(got), quality.segment_bytes);
   return true;
+}
+
+bool UdpInbox::fill_alone(int fd) {
+  SocketAddress from;
+  from.size = sizeof from.v6;
+  const ssize_t got = syscall(SYS_recvfrom, fd, bytes_->data(), bytes_->size(), MSG_DONTWAIT,
+                              &from.generic, &from.size);
+  if (got < 0) return false;
+  take_source(from);
+  incoming_.flow.traffic_class = Quality{}.traffic_class;
+  incoming_.flow.hop_limit = Quality{}.hop_limit;
+  cut(static_cast<std::size_t>(got), 0);
+  if (usable_) {
+    const std::size_t segment = find_cut(size_);
+    if (segment == size_) {
+      checked_ = true;
+    } else if (segment != 0) {
+      cut(size_, segment);
+    }
+  }
+  return true;
+}
+
+void UdpInbox::take_source(const SocketAddress& from) {
+  if (usable_ && same(from, from_)) [[likely]]
+    return;
+  from_ = from;
+  usable_ = accept_source();
 }
 
 bool UdpInbox::accept_source() {
   const auto source = to_endpoint(from_);
   // Both of one family: a mapped IPv4 address has no business in an IPv6 header.
   if (!source || source->address.is_ipv4() != local_.is_ipv4()) return false;
-  flow_.source = source->address;
-  flow_.source_port = source->port;
-  flow_.destination = local_;
-  prefix_.emplace(network::icrc_prefix(flow_));
+  network::Flow& flow = incoming_.flow;
+  flow.source = source->address;
+  flow.source_port = source->port;
+  flow.destination = local_;
+  prefix_.emplace(network::icrc_prefix(flow));
+  next_identification_ = 0;
   noted_ = false;
   return true;
 }
@@ -103,10 +140,38 @@ bool UdpInbox::accept_source() {
 void UdpInbox::cut(std::size_t size, std::size_t segment) {
   size_ = size;
   segment_bytes_ = segment == 0 || segment > size ? std::max<std::size_t>(size, 1) : segment;
-  count_ = size == 0 ? 1 : (size + segment_bytes_ - 1) / segment_bytes_;
+  count_ = size <= segment_bytes_ ? 1 : (size + segment_bytes_ - 1) / segment_bytes_;
   next_ = 0;
-  first_identification_ = 0;
+  first_identification_ = next_identification_;
+  checked_ = false;
   last_goes_first_ = count_ > 1 && ends_with_acknowledgement();
+}
+
+/// How long the first frame of the datagram is: all of it, or less if the kernel joined several.
+/// 0: it begins with no good one.
+std::size_t UdpInbox::find_cut(std::size_t size) {
+  if (size < kLeastFrameBytes) return 0;
+  const auto begins_with = [this](std::size_t n) {
+    const std::span<std::byte> first(bytes_->data(), n);
+    return icrc_of(first, first_identification_).matches(first.last<wire::kIcrcSize>());
+  };
+  // A reply with an acknowledgement behind it is the most likely one of those that are joined.
+  const std::size_t reply = size - std::min(size, kAcknowledgementBytes);
+  if (reply >= kAcknowledgementBytes && reply <= kMaxFrameBytes &&
+      static_cast<wire::Opcode>((*bytes_)[reply]) == wire::Opcode::kRcAcknowledge &&
+      begins_with(reply)) {
+    return reply;
+  }
+  if (size <= kMaxFrameBytes && check(segment(0), 0)) [[likely]]
+    return size;
+  // All but the last are equally long, and the last is no longer.
+  const std::size_t longest = std::min(size - kLeastFrameBytes, kMaxFrameBytes);
+  std::size_t tries = 0;
+  for (std::size_t n = longest / 4 * 4; n >= kLeastFrameBytes && tries < kMostTries; n -= 4) {
+    if (begins_with(n)) return n;
+    ++tries;
+  }
+  return 0;
 }
 
 /// Behind requests: behind answers, which it acknowledges too, it would be early.
@@ -120,40 +185,61 @@ bool UdpInbox::ends_with_acknowledgement() const {
          opcode(segment(0)) < wire::Opcode::kRcReadResponseFirst;
 }
 
-std::span<const std::byte> UdpInbox::segment(std::size_t index) const {
+std::span<std::byte> UdpInbox::segment(std::size_t index) const {
   const std::size_t at = index * segment_bytes_;
-  return std::span<const std::byte>(*bytes_).subspan(at, std::min(segment_bytes_, size_ - at));
+  return {bytes_->data() + at, std::min(segment_bytes_, size_ - at)};
 }
 
-tl::expected<Incoming, Drop> UdpInbox::next() {
+const Incoming* UdpInbox::next() {
   WEFT_ASSERT(has_frames());
   std::size_t index = next_++;
   if (last_goes_first_) index = index == 0 ? count_ - 1 : index - 1;
-  const auto bytes = segment(index);
+  const std::span<std::byte> bytes = segment(index);
   if (!usable_ || bytes.size() < kLeastFrameBytes || bytes.size() > kMaxFrameBytes) {
-    return tl::unexpected(AddressShare::is_probe(bytes) ? Drop::kProbe : Drop::kMalformed);
+    dropped_ = AddressShare::is_probe(bytes) ? Drop::kProbe : Drop::kMalformed;
+    return nullptr;
   }
-  if (!check(bytes, static_cast<std::uint16_t>(index))) return tl::unexpected(Drop::kBadChecksum);
-  return Incoming{flow_, bytes.first(bytes.size() - wire::kIcrcSize)};
+  if (!checked_ && !check(bytes, static_cast<std::uint16_t>(index))) {
+    dropped_ = Drop::kBadChecksum;
+    return nullptr;
+  }
+  incoming_.packet = bytes.first(bytes.size() - wire::kIcrcSize);
+  return &incoming_;
 }
 
-bool UdpInbox::check(std::span<const std::byte> bytes, std::uint16_t place) {
-  const auto identification = static_cast<std::uint16_t>(first_identification_ + place);
-  const auto packet = bytes.first(bytes.size() - wire::kIcrcSize);
-  const auto stored = bytes.last<wire::kIcrcSize>();
+/// In one go: the byte that the ICRC takes for ones is that for a moment.
+wire::Icrc UdpInbox::icrc_of(std::span<std::byte> bytes, std::uint16_t identification) const {
   wire::Icrc icrc =
       prefix_->start(static_cast<std::uint16_t>(wire::Udp::kSize + bytes.size()), identification);
-  icrc.add_first(packet);
-  if (icrc.matches(stored)) {
-    if (!noted_) identifications_.note_usual(flow_.source);
-    noted_ = true;
+  const std::byte unchecked = std::exchange(bytes[wire::kUncheckedByte], wire::kOnes);
+  icrc.add(bytes.first(bytes.size() - wire::kIcrcSize));
+  bytes[wire::kUncheckedByte] = unchecked;
+  return icrc;
+}
+
+bool UdpInbox::check(std::span<std::byte> bytes, std::uint16_t place) {
+  const auto identification = static_cast<std::uint16_t>(first_identification_ + place);
+  const auto stored = bytes.last<wire::kIcrcSize>();
+  const wire::Icrc icrc = icrc_of(bytes, identification);
+  if (icrc.matches(stored)) [[likely]] {
+    if (first_identification_ != 0) {
+      next_identification_ = static_cast<std::uint16_t>(first_identification_ + 1);
+    } else if (!noted_) {
+      identifications_.note_usual(incoming_.flow.source, incoming_.flow.source_port);
+      noted_ = true;
+    }
     return true;
   }
   if (!local_.is_ipv4()) return false;
-  const auto real =
-      wire::recover_identification(icrc.remainder(stored), packet.size(), identification);
-  if (!real || !identifications_.accept(flow_.source, *real)) return false;
+  const auto real = wire::recover_identification(icrc.remainder(stored),
+                                                 bytes.size() - wire::kIcrcSize, identification);
+  if (!real || (*real != place && !identifications_.accept(incoming_.flow.source,
+                                                           incoming_.flow.source_port, *real))) {
+    return false;
+  }
   first_identification_ = static_cast<std::uint16_t>(*real - place);
+  next_identification_ =
+      first_identification_ == 0 ? 0 : static_cast<std::uint16_t>(first_identification_ + 1);
   return true;
 }
 

@@ -22,8 +22,13 @@ constexpr std::uint8_t kLeastHopLimit = 1;
 /// What other processes hand over is looked for this seldom, since hardly ever is there anything;
 /// rather at a poll in vain, for which nobody waits, than at one that has brought something.
 constexpr unsigned kPollsPerLook = 8, kMostPollsPerLook = 64;
+/// After so many looks in vain, even more seldom.
+constexpr unsigned kManyLooks = 1024, kLessOften = 4;
 /// The same for what is sent to groups.
 constexpr unsigned kPollsPerGroupLook = 4;
+/// After so many frames that came alone, the next are taken to do so too; then one look in so many
+/// asks for their quality all the same.
+constexpr unsigned kLoneFrames = 32, kLooksPerQuality = 64;
 
 Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
                                                  Sharing sharing, std::optional<unsigned> slot) {
@@ -34,16 +39,15 @@ Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32
   return AddressShare::Joined{std::move(*socket), nullptr};
 }
 
-/// Readable when one of them is; empty on failure, and then what is handed over waits for a poll.
-host::Fd watch_both(int a, int b) {
+/// Readable when the socket is, or others that join it; empty on failure, and then what is handed
+/// over waits for a poll.
+host::Fd watch(int fd) {
   const host::ForkHold hold;
-  host::Fd both(epoll_create1(EPOLL_CLOEXEC));
-  for (const int fd : {a, b}) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (!both || epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) != 0) return {};
-  }
-  return both;
+  host::Fd watcher(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (!watcher || epoll_ctl(watcher.get(), EPOLL_CTL_ADD, fd, &event) != 0) return {};
+  return watcher;
 }
 
 /// One after another, from the first: all of them, or up to the first that is not taken.
@@ -90,8 +94,9 @@ UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socke
       first_send_socket_(std::move(send_socket)),
       inbox_(std::make_unique<UdpInbox>(address)),
       share_(std::move(share)),
-      groups_(std::make_unique<UdpGroups>(address, interface)) {
-  if (share_ != nullptr) wait_fd_ = watch_both(receive_socket_.fd(), share_->fd());
+      groups_(std::make_unique<UdpGroups>(address, interface)),
+      line_(std::make_unique<UdpLine>(address, interface)) {
+  if (share_ != nullptr) others_ = watch(share_->fd());
 }
 
 UdpPort::~UdpPort() = default;
@@ -125,7 +130,8 @@ SendOutcome UdpPort::send(std::span<const Outgoing> frames) {
 network::Flow UdpPort::flow_on_wire(const network::Flow& flow) {
   network::Flow out = flow;
   out.source = address_;
-  out.source_port = send_socket(flow).port;
+  const auto line = line_->source_port(flow);
+  out.source_port = line ? *line : send_socket(flow).port;
   out.hop_limit = std::max(flow.hop_limit, kLeastHopLimit);
   return out;
 }
@@ -144,20 +150,23 @@ SendOutcome UdpPort::send_run(std::span<const Outgoing> frames) {
 }
 
 SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
+  if (auto turn = line_->turn(frames.front().flow)) {
+    if (send_over_line(*turn, frames)) return {SendStatus::kTaken, frames.size()};
+  }
   const SendSocket& socket = send_socket(frames.front().flow);
   network::Flow flow = frames.front().flow;
   flow.source = address_;
   flow.source_port = socket.port;
   const SocketAddress to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
   UdpRun run;
-  const std::size_t readable = run.build(frames, flow, to);
+  const std::size_t readable = run.build(frames, flow, 0);  // what is unconnected does not count
   if (readable < frames.size()) {
     SendOutcome before;
     if (readable > 0) before = send_together(frames.first(readable));
     if (before.status != SendStatus::kTaken) return before;
     return {SendStatus::kFaulted, readable};
   }
-  const int error_number = run.send(socket.socket.fd());
+  const int error_number = run.send_to(socket.socket.fd(), to);
   if (error_number == 0) return {SendStatus::kTaken, frames.size()};
   const SendError error = classify_send_error(error_number);
   if (error == SendError::kBusy) return {SendStatus::kBusy, 0};
@@ -170,6 +179,21 @@ SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
   return {SendStatus::kTaken, 1};  // the network lost it
 }
 
+/// False: nothing was sent, and the usual way tells why.
+bool UdpPort::send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> frames) {
+  network::Flow flow = frames.front().flow;
+  flow.source = address_;
+  flow.source_port = turn.source_port();
+  UdpRun run;
+  if (run.build(frames, flow, turn.identification()) < frames.size()) return false;
+  if (run.send(turn.fd()) != 0) {
+    turn.give_up();
+    return false;
+  }
+  turn.on_sent();
+  return true;
+}
+
 std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
   std::size_t handed_up = 0, fills = 0;
   for (std::size_t seen = 0; seen < max; ++seen) {
@@ -177,7 +201,7 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
       // A datagram by itself after a pause is likely to be the only one: to look for another would
       // delay the program that waits for this one.
       if (fills > 0 && !busy_) break;
-      if (!inbox_->fill(receive_socket_.fd())) {
+      if (!fill_inbox()) {
         if (fills == 0) busy_ = false;
         break;
       }
@@ -185,9 +209,11 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
     }
     hand_up(receiver, &handed_up);
   }
-  if (share_ != nullptr && ++polls_ >= (fills == 0 ? kPollsPerLook : kMostPollsPerLook)) {
+  if (share_ != nullptr && ++polls_ >= polls_per_look(fills == 0)) {
     polls_ = 0;
-    handed_up += take_parcels(receiver, max);
+    const std::size_t parcels = take_parcels(receiver, max);
+    looks_in_vain_ = parcels > 0 ? 0 : std::min(looks_in_vain_ + 1, kManyLooks);
+    handed_up += parcels;
   }
   if (groups_->any() && ++group_polls_ % kPollsPerGroupLook == 0) {
     handed_up += take_from_groups(receiver, max);
@@ -196,14 +222,39 @@ std::size_t UdpPort::receive(Receiver& receiver, std::size_t max) {
   return handed_up;
 }
 
-void UdpPort::hand_up(Receiver& receiver, std::size_t* handed_up) {
-  const auto incoming = inbox_->next();
-  if (incoming) {
-    if (share_ != nullptr && belongs_elsewhere(*incoming)) return;
-    ++*handed_up;
-    return receiver.on_frame(*incoming);
+unsigned UdpPort::polls_per_look(bool idle) const {
+  return (idle ? kPollsPerLook : kMostPollsPerLook) *
+         (looks_in_vain_ >= kManyLooks ? kLessOften : 1);
+}
+
+/// By the shorter call while a program waits for one frame at a time.
+bool UdpPort::fill_inbox() {
+  const bool alone = lone_frames_ >= kLoneFrames && ++looks_ % kLooksPerQuality != 0 &&
+                     !all_qualities_.load(std::memory_order_relaxed);
+  if (!(alone ? inbox_->fill_alone(receive_socket_.fd()) : inbox_->fill(receive_socket_.fd()))) {
+    waited_ = true;
+    return false;
   }
-  tell_dropped(receiver, incoming.error());
+  if (inbox_->frames_left() > kFewFrames) {
+    lone_frames_ = 0;
+  } else if (std::exchange(waited_, false)) {
+    lone_frames_ = std::min(lone_frames_ + 1, 2 * kLoneFrames);
+  } else {
+    lone_frames_ -= lone_frames_ / 4;
+  }
+  return true;
+}
+
+void UdpPort::hand_up(Receiver& receiver, std::size_t* handed_up) {
+  const Incoming* const incoming = inbox_->next();
+  if (incoming == nullptr) [[unlikely]]
+    return tell_dropped(receiver, inbox_->dropped());
+  if (share_ != nullptr) {
+    const Qpn number = wire::Bth::destination_of(incoming->packet.first<wire::Bth::kSize>());
+    if (!share_->is_ours(number) && hand_over(number, *incoming)) return;
+  }
+  ++*handed_up;
+  receiver.on_frame(*incoming);
 }
 
 void UdpPort::tell_dropped(Receiver& receiver, Drop drop) {
@@ -217,30 +268,33 @@ void UdpPort::tell_dropped(Receiver& receiver, Drop drop) {
   }
 }
 
-/// It has been handed over to the process that it is for.
-bool UdpPort::belongs_elsewhere(const Incoming& incoming) {
-  wire::Bth bth;
-  bth.read(incoming.packet.first<wire::Bth::kSize>());
-  if (share_->is_ours(bth.dest_qp)) return false;
+/// To the process that it is for.
+bool UdpPort::hand_over(Qpn number, const Incoming& incoming) {
+  looks_in_vain_ = 0;  // places have changed: something may come to us, too
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return share_->hand_over(
-      bth.dest_qp,
+      number,
       {inbox_->from(), incoming.flow.traffic_class, incoming.flow.hop_limit, incoming.packet},
       static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count()));
 }
 
 std::size_t UdpPort::take_from_groups(Receiver& receiver, std::size_t max) {
-  return groups_->take(max, [&](const tl::expected<Incoming, Drop>& incoming) {
-    if (incoming) return receiver.on_frame(*incoming);
-    tell_dropped(receiver, incoming.error());
+  return groups_->take(max, [&](const Incoming* incoming, Drop drop) {
+    if (incoming != nullptr) return receiver.on_frame(*incoming);
+    tell_dropped(receiver, drop);
   });
 }
 
+void UdpPort::tell_all_qualities() {
+  ask_for_hop_limits(receive_socket_, address_.is_ipv4());
+  all_qualities_.store(true, std::memory_order_relaxed);
+}
+
 Result<void> UdpPort::join(const Gid& group) {
-  if (!wait_fd_) {
+  if (!others_) {
     return fail(Errc::kNotSupported, "group: a port that shares no address has no multicast");
   }
-  return groups_->join(group, wait_fd_.get());
+  return groups_->join(group, others_.get());
 }
 
 void UdpPort::leave(const Gid& group) { groups_->leave(group); }

@@ -19,6 +19,7 @@
 
 #include "port/port.h"
 #include "port/udp_datagram.h"
+#include "port/udp_line.h"
 #include "port/udp_socket.h"
 #include "weft/result.h"
 #include "weft/types.h"
@@ -45,7 +46,8 @@ class UdpPort final : public Port {
   /// Looks at up to `max` frames, those that it drops included, so a flood of bad ones does not
   /// keep it.
   std::size_t receive(Receiver& receiver, std::size_t max) override;
-  int wait_fd() const override { return wait_fd_ ? wait_fd_.get() : receive_socket_.fd(); }
+  int wait_fd() const override { return receive_socket_.fd(); }
+  int other_wait_fd() const override { return others_.get(); }
   std::optional<unsigned> number_slot() const override;
   /// Frames that came together may be handed up in several calls.
   Nanoseconds next_deadline() const override {
@@ -55,6 +57,7 @@ class UdpPort final : public Port {
   network::Flow flow_on_wire(const network::Flow& flow) override;
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) override;
+  void tell_all_qualities() override;
 
  private:
   /// Opened when a flow first needs it; empty if that failed, for ever, so that a flow stays put.
@@ -65,15 +68,18 @@ class UdpPort final : public Port {
 
   UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
           SendSocket send_socket, std::unique_ptr<AddressShare> share);
+  bool fill_inbox();
+  unsigned polls_per_look(bool idle) const;
   void hand_up(Receiver& receiver, std::size_t* handed_up);
   static void tell_dropped(Receiver& receiver, Drop drop);
-  bool belongs_elsewhere(const Incoming& incoming);
+  bool hand_over(Qpn number, const Incoming& incoming);
   std::size_t take_from_groups(Receiver& receiver, std::size_t max);
   std::size_t take_parcels(Receiver& receiver, std::size_t max);
 
   const SendSocket& send_socket(const network::Flow& flow);
   SendOutcome send_run(std::span<const Outgoing> frames);
   SendOutcome send_together(std::span<const Outgoing> frames);
+  bool send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> frames);
 
   const Gid address_;
   const std::uint32_t interface_;
@@ -90,9 +96,15 @@ class UdpPort final : public Port {
   const std::unique_ptr<UdpInbox> inbox_;
   const std::unique_ptr<AddressShare> share_;  ///< null: the address is ours alone
   const std::unique_ptr<UdpGroups> groups_;
-  host::Fd wait_fd_;  ///< of all sockets, when it is shared
+  const std::unique_ptr<UdpLine> line_;
+  host::Fd others_;  ///< of all sockets but the port's own, when it is shared
   unsigned polls_ = 0, group_polls_ = 0;
-  bool busy_ = false;  ///< one datagram is likely to be followed by another
+  bool busy_ = false;         ///< one datagram is likely to be followed by another
+  bool waited_ = false;       ///< a look was in vain since the last datagram
+  unsigned lone_frames_ = 0;  ///< so many came one by one
+  unsigned looks_ = 0;
+  unsigned looks_in_vain_ = 0;  ///< for what others hand over
+  std::atomic<bool> all_qualities_{false};
   std::atomic<bool> left_over_{false};
 };
 

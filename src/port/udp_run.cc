@@ -1,6 +1,8 @@
 #include "port/udp_run.h"
 
 #include <netinet/udp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,9 +16,6 @@
 namespace weft::port {
 namespace {
 
-/// Outside the ICRC, which takes it for ones: congestion bits may change on the way.
-constexpr std::size_t kUncheckedByte = 4;
-constexpr std::byte kOnes{0xFF};
 /// 0 means the same, not beyond this link, but the kernel refuses it.
 constexpr std::uint8_t kLeastHopLimit = 1;
 
@@ -31,12 +30,12 @@ bool same_way(const network::Flow& a, const network::Flow& b) {
 }
 
 bool copy_payload(std::byte* to, const transport::OutFrame& frame) {
-  if (frame.is_inline()) {
+  if (frame.is_inline()) [[likely]] {
     std::memcpy(to, frame.pieces()[0].data, frame.pieces()[0].size);
     return true;
   }
   for (const auto& piece : frame.pieces()) {
-    if (memory::guarded_copy(to, piece.data, piece.size) != memory::Fault::kNone) return false;
+    if (memory::guarded_load(to, piece.data, piece.size) != memory::Fault::kNone) return false;
     to += piece.size;
   }
   return true;
@@ -95,19 +94,16 @@ std::size_t UdpRun::length(std::span<const Outgoing> frames) {
 }
 
 std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow& flow,
-                          const SocketAddress& to) {
+                          std::uint16_t identification) {
   WEFT_ASSERT(frames.size() <= kMostFrames);
   parts_count_ = 0;
   end_ = scratch_.data();
   control_bytes_ = 0;
   const wire::IcrcPrefix& prefix = prefix_of(flow);
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (!add(*frames[i].frame, prefix, i)) return i;
+    if (!add(*frames[i].frame, prefix, static_cast<std::uint16_t>(identification + i))) return i;
   }
-  to_ = to;
   header_ = {};
-  header_.msg_name = &to_.generic;
-  header_.msg_namelen = to_.size;
   header_.msg_iov = parts_.data();
   header_.msg_iovlen = parts_count_;
   put_quality(flow);
@@ -123,17 +119,21 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
 }
 
 bool UdpRun::add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
-                 std::size_t index) {
+                 std::uint16_t identification) {
   std::byte* const at = end_;
-  const std::size_t header_bytes = wire::emit_headers(
-      frame.headers, {at, static_cast<std::size_t>(scratch_.data() + scratch_.size() - at)});
+  std::size_t header_bytes = frame.headers.info().header_bytes;
+  if (header_bytes == wire::Bth::kSize) [[likely]] {
+    frame.headers.bth.write(std::span<std::byte, wire::Bth::kSize>(at, wire::Bth::kSize));
+  } else {
+    header_bytes = wire::emit_headers(
+        frame.headers, {at, static_cast<std::size_t>(scratch_.data() + scratch_.size() - at)});
+  }
   const std::size_t payload = frame.payload_bytes();
   const std::size_t pad = frame.headers.bth.pad_count;
   WEFT_ASSERT(pad <= kMaxPad);
-  const std::byte unchecked = std::exchange(at[kUncheckedByte], kOnes);
-  // The kernel numbers what it cuts apart, from 0; a datagram by itself has 0 too.
+  const std::byte unchecked = std::exchange(at[wire::kUncheckedByte], wire::kOnes);
   wire::Icrc icrc = prefix.start(static_cast<std::uint16_t>(wire::Udp::kSize + frame_bytes(frame)),
-                                 static_cast<std::uint16_t>(index));
+                                 identification);
   std::byte* tail = at + header_bytes;
   if (payload <= kCopiedBytes) {
     if (!copy_payload(tail, frame)) return false;
@@ -151,7 +151,7 @@ bool UdpRun::add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefi
     parts_[parts_count_++] = {tail, pad + wire::kIcrcSize};
     end_ = tail + pad + wire::kIcrcSize;
   }
-  at[kUncheckedByte] = unchecked;
+  at[wire::kUncheckedByte] = unchecked;
   icrc.store(std::span<std::byte, wire::kIcrcSize>(tail + pad, wire::kIcrcSize));
   return true;
 }
@@ -192,13 +192,29 @@ void UdpRun::put_quality(const network::Flow& flow) {
   put_control(level, ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof hop_limit);
 }
 
+// The calls of the system itself: the library's are made so that a thread can be cancelled in them.
+// The kernel is quicker with what needs no message header.
+int UdpRun::send_to(int fd, const SocketAddress& to) {
+  const Unwatched unwatched;
+  long sent = 0;
+  if (parts_count_ == 1 && control_bytes_ == 0) {
+    sent = syscall(SYS_sendto, fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, &to.generic,
+                   to.size);
+  } else {
+    SocketAddress name = to;
+    header_.msg_name = &name.generic;
+    header_.msg_namelen = name.size;
+    sent = syscall(SYS_sendmsg, fd, &header_, MSG_DONTWAIT);
+  }
+  return sent >= 0 ? 0 : errno;
+}
+
 int UdpRun::send(int fd) {
   const Unwatched unwatched;
-  // The kernel is quicker with what needs no message header.
-  const ssize_t sent =
+  const long sent =
       parts_count_ == 1 && control_bytes_ == 0
-          ? sendto(fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, &to_.generic, to_.size)
-          : sendmsg(fd, &header_, MSG_DONTWAIT);
+          ? syscall(SYS_sendto, fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, nullptr, 0)
+          : syscall(SYS_sendmsg, fd, &header_, MSG_DONTWAIT);
   return sent >= 0 ? 0 : errno;
 }
 

@@ -19,8 +19,9 @@ namespace {
 constexpr int kBufferBytes = 4 << 20;
 
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
-constexpr std::size_t kFirstSourcePort = 0xF000;
+constexpr std::size_t kFirstSourcePort = 0xEF00;
 constexpr std::size_t kSourcePortsPerSocket = 0x1000 / kSendSockets;
+static_assert(kFirstSourcePort + (kSendSockets + 1) * kSourcePortsPerSocket == 0x10000);
 
 /// Of groups, those that stay on the link or on the interface.
 bool is_link_local(const Gid& address) {
@@ -133,9 +134,8 @@ bool join_group(const Socket& socket, const Gid& group, const Gid& local, std::u
 /// What precedes a received datagram is asked for here. rxe sends checksum 0 also over IPv6, where
 /// a socket refuses that unless told otherwise.
 bool ask_for_quality(const Socket& socket, bool ipv4) {
-  return ipv4 ? set(socket, IPPROTO_IP, IP_RECVTTL, 1) && set(socket, IPPROTO_IP, IP_RECVTOS, 1)
+  return ipv4 ? set(socket, IPPROTO_IP, IP_RECVTOS, 1)
               : set(socket, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
-                    set(socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
                     set(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 }
 
@@ -182,6 +182,14 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address) {
   return std::nullopt;
 }
 
+void ask_for_hop_limits(const Socket& socket, bool ipv4) {
+  if (ipv4) {
+    set(socket, IPPROTO_IP, IP_RECVTTL, 1);
+  } else {
+    set(socket, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+  }
+}
+
 void accept_runs(const Socket& socket) {
   set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
 }
@@ -211,6 +219,7 @@ Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32
     return socket_error(group, "setting up the group's socket", errno);
   }
   enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  ask_for_hop_limits(*socket, group.is_ipv4());
   if (!bind_to(*socket, {group, wire::kRoceUdpPort}, interface)) {
     return socket_error(group, "binding the group's UDP port", errno);
   }
@@ -222,7 +231,7 @@ Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32
 
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
                                     std::size_t index) {
-  WEFT_ASSERT(index < kSendSockets);
+  WEFT_ASSERT(index <= kSendSockets);
   auto socket = make_socket(address);
   if (!socket) return tl::unexpected(socket.error());
   if (!drop_everything(*socket)) {

@@ -1,8 +1,8 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
-// to ports of the range that RoCE senders use. IPv4 sockets stay unconnected and never fragment, so
-// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor, which
-// a forked child does not keep: its parent's address would be taken for as long as the child lives.
-// The functions are stateless, any thread.
+// to ports of the range that RoCE senders use. IPv4 sockets never fragment and stay unconnected
+// (but for one, see udp_line.h), so the kernel writes identification 0, which the ICRC counts on. A
+// Socket owns its descriptor, which a forked child does not keep: its parent's address would be
+// taken for as long as the child lives. The functions are stateless, any thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -56,6 +56,8 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, 
 /// Hears what is sent to the group over the interface that has the `local` address, as do all
 /// others that have opened it.
 Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
+/// From now on the kernel tells the hop limit of each datagram, which costs a little each time.
+void ask_for_hop_limits(const Socket& socket, bool ipv4);
 /// From now on the kernel may hand over several frames of a sender at once.
 void accept_runs(const Socket& socket);
 
@@ -67,7 +69,8 @@ struct SendSocket {
   Socket socket;
   std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
 };
-/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
+/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread. The one
+/// behind the last is the line's (udp_line.h).
 inline constexpr std::size_t kSendSockets = 16;
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
 

@@ -79,10 +79,16 @@ class Path {
   /// Never on the data path. No lock held.
   virtual PeerView look_at_peer(QueuePair& /*qp*/, RemoteKey /*key*/) { return {}; }
 
-  /// True if frames that arrive at a port may be for this path.
-  virtual bool takes_frames() const { return false; }
+  /// True if frames that arrive at a port may be for this path. Asked for each of them.
+  bool takes_frames() const { return takes_frames_; }
   /// True if the peer is in another process of this host (path/neighbour_path.h).
   virtual bool crosses_processes() const { return false; }
+
+ protected:
+  explicit Path(bool takes_frames = false) : takes_frames_(takes_frames) {}
+
+ private:
+  const bool takes_frames_;
 };
 
 /// Runs queue pairs later: their unfinished work, their time-outs. Implemented by the progress

@@ -18,8 +18,8 @@ class AckRequests {
   /// A message without completion that is longer than this asks too: to probe it would cost more.
   static constexpr std::uint32_t kShortBytes = 1024;
   /// No frame of a connection that goes on sending stays unacknowledged for longer.
-  static constexpr Nanoseconds kLongestSilence_ns = 100'000;
-  static constexpr std::uint32_t kEveryFrames = 32;
+  static constexpr Nanoseconds kLongestSilence_ns = 400'000;
+  static constexpr std::uint32_t kEveryFrames = 32, kMostEveryFrames = 128;
   static constexpr unsigned kMostAsking = 255;
 
   void start(Psn first) {

@@ -48,6 +48,12 @@ class OutFrame {
     pieces_[count_++] = view;
     bytes_ += static_cast<std::uint32_t>(view.size);
   }
+  /// The only piece of a frame that has none yet, of memory that needs no giving back.
+  void set_piece(std::byte* data, std::uint32_t size) {
+    pieces_[0] = {data, size, 0};
+    count_ = 1;
+    bytes_ = size;
+  }
   void add_inline(std::span<const std::byte> data) {
     WEFT_ASSERT(data.size() <= kMaxInlineBytes && count_ == 0);
     std::memcpy(inline_.data(), data.data(), data.size());

@@ -43,12 +43,6 @@ bool take_single_of_many(queue::QueuePair& qp, queue::ReceiveQueue::Single* out)
   return true;
 }
 
-void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame) {
-  frame.headers.bth = {};
-  frame.headers.bth.dest_qp = qp.attributes.remote_qpn;
-  frame.headers.bth.psn = psn;
-}
-
 CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe& wqe,
                                      wire::Service service, std::uint32_t offset, Psn psn,
                                      OutFrame& frame, bool* last) {

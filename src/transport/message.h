@@ -11,7 +11,7 @@ namespace weft::transport {
 
 /// Frames of a message: a zero-length one still takes a frame.
 constexpr std::uint32_t frames_of(std::uint32_t length, std::uint32_t mtu) {
-  return length == 0 ? 1 : (length - 1) / mtu + 1;
+  return length <= mtu ? 1 : (length - 1) / mtu + 1;
 }
 
 constexpr wire::Position position_of(bool first, bool last) {
@@ -95,7 +95,11 @@ CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe&
                                      OutFrame& frame, bool* last);
 
 /// Starts the headers of any frame of a connected service.
-void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame);
+inline void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame) {
+  frame.headers.bth = {};
+  frame.headers.bth.dest_qp = qp.attributes.remote_qpn;
+  frame.headers.bth.psn = psn;
+}
 
 /// Executes bind or local invalidate; the status with which the element completes. No Flight word
 /// may be published by this thread.

@@ -14,8 +14,10 @@
 // The requester runs under the queue pair's send_lock, the responder under its recv_lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "queue/queue_pair.h"
 #include "transport/ack_requests.h"
@@ -70,6 +72,16 @@ void start(RcRequester& rq, const queue::QueuePair& qp);
 
 /// Builds the next request frame, if there is one that may go out now.
 bool next_request(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+
+/// As many sends of one frame each, from the cursor on, as are new and nothing out of the ordinary.
+/// Gives how many of `frames` were built; the ordinary way goes on behind them.
+std::size_t next_shorts(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
+                        std::span<OutFrame> frames);
+/// Behind `before`, which next_request() has just built: as many of the frames that follow in the
+/// same message as need no more than a new place and number. Their memory is asked for only once.
+/// Gives how many of `frames` were built; the ordinary way goes on behind them.
+std::size_t next_middles(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
+                         const OutFrame& before, std::span<OutFrame> frames);
 
 /// ACK, NAK, read response, atomic response.
 void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& packet,
@@ -161,6 +173,10 @@ void start(RcResponder& rs, const queue::QueuePair& qp);
 
 /// Any request frame from the peer.
 void on_request(RcResponder& rs, queue::QueuePair& qp, const wire::Packet& packet);
+
+/// The same for most frames, in less time, and from their bytes: BTH to pad. False: it is not one
+/// of those, and nothing has happened.
+bool on_plain_request(RcResponder& rs, queue::QueuePair& qp, std::span<const std::byte> packet);
 
 /// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The view
 /// of a read response is published under Hold::kRemote until the caller clears it.

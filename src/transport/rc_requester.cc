@@ -4,6 +4,7 @@
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
+#include "transport/rc_asking.h"
 #include "transport/timing.h"
 
 namespace weft::transport {
@@ -18,8 +19,8 @@ constexpr Nanoseconds kBusyPause_ns = 50'000;
 /// Requests up to this size wait for others, up to so many.
 constexpr std::uint32_t kGatheredBytes = 1024;
 constexpr std::uint32_t kMostGathered = 32;
-
-std::uint32_t mtu_of(const QueuePair& qp) { return bytes(qp.attributes.path_mtu); }
+/// Bytes of a long message that are worth a call of their own.
+constexpr std::uint32_t kGatheredRun = 32 << 10;
 
 std::uint32_t psn_count(const SendWqe& wqe, std::uint32_t mtu) {
   return is_atomic(wqe.op) ? 1 : frames_of(wqe.length, mtu);
@@ -28,19 +29,6 @@ std::uint32_t psn_count(const SendWqe& wqe, std::uint32_t mtu) {
 void reset_retries(RcRequester& rq, const QueuePair& qp) {
   rq.retries_left = qp.attributes.retry_count;
   rq.rnr_left = qp.attributes.rnr_retry;
-}
-
-bool all_acknowledged(const RcRequester& rq) { return rq.unacked == rq.sent; }
-
-void arm_timer(RcRequester& rq, const QueuePair& qp, Nanoseconds now) {
-  const Nanoseconds timeout = ack_timeout_ns(qp.attributes.timeout);
-  if (timeout == kNever || all_acknowledged(rq)) {
-    rq.ack_deadline = rq.give_up_at = kNever;
-    return;
-  }
-  if (rq.give_up_at == kNever) rq.give_up_at = now + timeout;
-  const Nanoseconds early = rq.window.timeout_ns(rq.probes);
-  rq.ack_deadline = early < timeout ? std::min(now + early, rq.give_up_at) : rq.give_up_at;
 }
 
 /// Fails the front element with `status`; the rest is flushed by the scheduler.
@@ -322,15 +310,6 @@ bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseco
   return true;
 }
 
-/// Whether the message that ends with this frame has to be acknowledged now.
-bool must_ask(const RcRequester& rq, const QueuePair& qp, const SendWqe& wqe, Psn psn) {
-  const bool repeated = rq.went_back || psn.before(rq.sent);
-  const bool queue_fills = 2 * (qp.sq.tail() - qp.sq.head()) >= qp.sq.capacity();
-  return wqe.signaled() || wqe.length > AckRequests::kShortBytes || repeated || queue_fills ||
-         !rq.window.knows_round_trip() ||
-         qp.state.load(std::memory_order_relaxed) != QpState::kReadyToSend;
-}
-
 bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                   OutFrame& frame) {
   bool last = false;
@@ -343,19 +322,8 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
     retire_finished(rq, qp);
     return false;
   }
-  const std::uint32_t window = rq.window.frames();
-  const bool window_full = (psn + 1).distance_from(rq.unacked) >= window;
-  const std::uint32_t every = std::min(AckRequests::kEveryFrames, window / 4);
-  if ((last && must_ask(rq, qp, wqe, psn)) || window_full ||
-      rq.ack_requests.should_ask(every, last, now)) {
-    frame.headers.bth.ack_request = true;
-    rq.ack_requests.on_ask(psn + 1);
-    if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
-      rq.timing = true;
-      rq.timed = psn;
-      rq.timed_at = now;
-    }
-  }
+  frame.headers.bth.ack_request =
+      ask_for_acknowledgement(rq, psn, last, last && must_ask(rq, qp, wqe, psn), now);
   advance_cursor(rq, qp, wqe, frame.payload_bytes(), psn + 1, now);
   return true;
 }
@@ -385,6 +353,15 @@ bool emit_probe(RcRequester& rq, QueuePair& qp, OutFrame& frame) {
   rq.timing = false;
   qp.count(obs::Counter::kRetransmissions);
   return true;
+}
+
+/// A long message whose window is as large as windows get, and all but full, goes on when there is
+/// room for many frames again: they leave in one call. What makes room is on its way.
+bool waits_for_room(const RcRequester& rq, Psn psn, std::uint32_t bytes_left, std::uint32_t mtu) {
+  const std::uint32_t window = rq.window.frames(), under_way = psn.distance_from(rq.unacked);
+  const std::uint32_t worth = std::min(kGatheredRun / mtu, window / 8);
+  return window == rq.window.most() && under_way > window - worth && under_way < window &&
+         bytes_left / mtu >= worth && !rq.went_back && rq.ack_requests.is_awaited(rq.unacked);
 }
 
 }  // namespace
@@ -422,10 +399,12 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
       continue;
     }
     const std::uint32_t mtu = mtu_of(qp);
-    const Psn psn = (wqe.started ? wqe.first_psn : rq.next_new) + rq.offset / mtu;
+    const Psn first = wqe.started ? wqe.first_psn : rq.next_new;
+    const Psn psn = rq.offset == 0 ? first : first + rq.offset / mtu;
     const std::uint32_t frames = is_read(wqe.op) ? frames_of(read_bytes(rq, wqe, mtu), mtu) : 1;
     const std::uint32_t window = std::max(rq.window.frames(), frames);
     if ((psn + frames).distance_from(rq.unacked) > window) return false;
+    if (rq.offset != 0 && waits_for_room(rq, psn, wqe.length - rq.offset, mtu)) return false;
     if (is_answered(wqe.op) && rq.reads_outstanding >= qp.attributes.max_rd_atomic) return false;
     if (!wqe.started) {
       wqe.started = true;

@@ -50,15 +50,19 @@ void break_off(RcResponder& rs, QueuePair& qp, Psn psn) {
   refuse(rs, qp, NakCode::kRemoteAccess);
 }
 
-/// A fault of our own receive buffer: its completion tells us, a NAK tells the peer.
+/// After a fault of our own receive buffer, of which its completion tells us: a NAK tells the peer.
+void refuse_for_receive(RcResponder& rs, QueuePair& qp, CompletionStatus status) {
+  refuse(rs, qp,
+         status == CompletionStatus::kLocalLengthError ? NakCode::kInvalidRequest
+                                                       : NakCode::kRemoteOperation);
+}
+
 void refuse_receive(RcResponder& rs, QueuePair& qp, CompletionStatus status) {
   ReceiveOutcome outcome;
   outcome.status = status;
   outcome.byte_count = rs.offset;
   complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
-  refuse(rs, qp,
-         status == CompletionStatus::kLocalLengthError ? NakCode::kInvalidRequest
-                                                       : NakCode::kRemoteOperation);
+  refuse_for_receive(rs, qp, status);
 }
 
 void defer(RcResponder& rs, QueuePair& qp) {
@@ -102,8 +106,34 @@ bool invalidate_for_peer(RcResponder& rs, QueuePair& qp, RemoteKey key) {
   return false;
 }
 
+/// A message that one frame brings, for a buffer in one piece: it is taken and filled in one step.
+/// False: it is not so.
+bool on_lone_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  queue::ReceiveQueue::Single buffer;
+  if (!take_single(qp, &buffer)) return false;
+  ReceiveOutcome outcome;
+  outcome.status = scatter(qp, {&buffer.sge, 1}, 0, packet.payload);
+  if (outcome.status != CompletionStatus::kSuccess) [[unlikely]] {
+    complete_receive(qp, buffer.wr_id, outcome);
+    refuse_for_receive(rs, qp, outcome.status);
+    return true;
+  }
+  outcome.byte_count = static_cast<std::uint32_t>(packet.payload.size());
+  outcome.solicited = packet.bth.solicited;
+  outcome.has_immediate = packet.info().has_immediate;
+  outcome.immediate = packet.immediate;
+  outcome.source_qp = qp.attributes.remote_qpn;
+  complete_receive(qp, buffer.wr_id, outcome);
+  accept(rs, qp, packet, 1, true);
+  return true;
+}
+
 void on_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::OpcodeInfo& info = packet.info();
+  if (info.position == wire::Position::kOnly && !info.has_invalidate &&
+      on_lone_send(rs, qp, packet)) [[likely]] {
+    return;
+  }
   if (rs.receive == nullptr) {
     rs.receive = take_receive(qp);
     if (rs.receive == nullptr) return defer(rs, qp);
@@ -142,8 +172,7 @@ bool write_length_fits(const RcResponder& rs, const wire::Packet& packet) {
 /// Checks the whole range before any byte lands, then stores this frame's part.
 bool store_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (rs.write_length == 0) return true;  // nothing is touched: no key is asked for
-  memory::Flight::Scope flight;
-  flight.adopt(memory::Hold::kRemote);
+  const memory::Flight::Adopted<memory::Hold::kRemote> flight;
   if (rs.offset == 0 && !check(qp, rs.write_key, rs.write_address, rs.write_length,
                                Access::kRemoteWrite, rs.write_use)) {
     return false;

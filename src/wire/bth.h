@@ -48,23 +48,26 @@ struct Bth {
 
   /// Sets every field from exactly kSize bytes; the caller has checked the length.
   void read(std::span<const std::byte, kSize> in) {
-    const std::byte* p = in.data();
-    const auto flags = std::to_integer<std::uint8_t>(p[1]);
-    const auto variant = std::to_integer<std::uint8_t>(p[4]);
-    const auto ack = std::to_integer<std::uint8_t>(p[8]);
-    opcode = Opcode{std::to_integer<std::uint8_t>(p[0])};
-    solicited = (flags & 0x80) != 0;
-    mig_req = (flags & 0x40) != 0;
-    pad_count = (flags >> 4) & 0x03;
-    transport_version = flags & 0x0F;
-    pkey = PKey(base::load_be<std::uint16_t>(p + 2));
-    fecn = (variant & 0x80) != 0;
-    becn = (variant & 0x40) != 0;
-    reserved_variant = variant & 0x3F;
-    dest_qp = Qpn(base::load_be24(p + 5));
-    ack_request = (ack & 0x80) != 0;
-    reserved_ack = ack & 0x7F;
-    psn = Psn(base::load_be24(p + 9));
+    const auto first = base::load_be<std::uint32_t>(in.data());
+    const auto second = base::load_be<std::uint32_t>(in.data() + 4);
+    const auto third = base::load_be<std::uint32_t>(in.data() + 8);
+    opcode = Opcode{static_cast<std::uint8_t>(first >> 24)};
+    solicited = (first >> 23 & 1) != 0;
+    mig_req = (first >> 22 & 1) != 0;
+    pad_count = first >> 20 & 0x03;
+    transport_version = first >> 16 & 0x0F;
+    pkey = PKey(static_cast<std::uint16_t>(first));
+    fecn = second >> 31 != 0;
+    becn = (second >> 30 & 1) != 0;
+    reserved_variant = second >> 24 & 0x3F;
+    dest_qp = Qpn(second & kMask24);
+    ack_request = third >> 31 != 0;
+    reserved_ack = third >> 24 & 0x7F;
+    psn = Psn(third & kMask24);
+  }
+  /// The destination queue pair alone.
+  static Qpn destination_of(std::span<const std::byte, kSize> in) {
+    return Qpn(base::load_be24(in.data() + 5));
   }
   static tl::expected<Bth, ParseError> parse(std::span<const std::byte> in) {
     if (in.size() < kSize) return tl::unexpected(ParseError::kTruncated);
@@ -74,16 +77,16 @@ struct Bth {
   }
 
   void write(std::span<std::byte, kSize> out) const {
-    std::byte* p = out.data();
-    p[0] = static_cast<std::byte>(opcode);
-    p[1] = static_cast<std::byte>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) |
-                                  (pad_count & 0x03) << 4 | (transport_version & 0x0F));
-    base::store_be<std::uint16_t>(p + 2, pkey.value);
-    p[4] =
-        static_cast<std::byte>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0) | (reserved_variant & 0x3F));
-    base::store_be24(p + 5, dest_qp.value);
-    p[8] = static_cast<std::byte>((ack_request ? 0x80 : 0) | (reserved_ack & 0x7F));
-    base::store_be24(p + 9, psn.value());
+    const auto bit = [](bool value, unsigned at) { return std::uint32_t{value} << at; };
+    const std::uint32_t first = static_cast<std::uint32_t>(opcode) << 24 | bit(solicited, 23) |
+                                bit(mig_req, 22) | (pad_count & 0x03u) << 20 |
+                                (transport_version & 0x0Fu) << 16 | pkey.value;
+    const std::uint32_t second = bit(fecn, 31) | bit(becn, 30) | (reserved_variant & 0x3Fu) << 24 |
+                                 (dest_qp.value & kMask24);
+    const std::uint32_t third = bit(ack_request, 31) | (reserved_ack & 0x7Fu) << 24 | psn.value();
+    base::store_be(out.data(), first);
+    base::store_be(out.data() + 4, second);
+    base::store_be(out.data() + 8, third);
   }
   /// `out` has room for kSize bytes.
   void emit(std::span<std::byte> out) const {

@@ -9,7 +9,6 @@
 namespace weft::wire {
 namespace {
 
-constexpr std::byte kOnes{0xFF};
 constexpr std::size_t kLeadBytes = 8;
 
 std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes) {
@@ -78,7 +77,7 @@ Icrc& Icrc::add_first(std::span<const std::byte> block) {
   std::array<std::byte, kMaxHeaderBytes> head;
   const std::size_t copied = block.size() <= head.size() ? block.size() : Bth::kSize;
   std::memcpy(head.data(), block.data(), copied);
-  head[4] = kOnes;
+  head[kUncheckedByte] = kOnes;
   crc_ = crc32(crc_, std::span(head).first(copied));
   return add(block.subspan(copied));
 }
@@ -86,22 +85,6 @@ Icrc& Icrc::add_first(std::span<const std::byte> block) {
 Icrc& Icrc::add(std::span<const std::byte> piece) {
   crc_ = crc32(crc_, piece);
   return *this;
-}
-
-void Icrc::store(std::span<std::byte, kIcrcSize> out) const {
-  for (std::size_t i = 0; i < kIcrcSize; ++i) out[i] = static_cast<std::byte>(crc_ >> (8 * i));
-}
-
-bool Icrc::matches(std::span<const std::byte, kIcrcSize> stored) const {
-  return remainder(stored) == 0;
-}
-
-std::uint32_t Icrc::remainder(std::span<const std::byte, kIcrcSize> stored) const {
-  std::uint32_t theirs = 0;
-  for (std::size_t i = 0; i < kIcrcSize; ++i) {
-    theirs |= std::to_integer<std::uint32_t>(stored[i]) << (8 * i);
-  }
-  return crc_ ^ theirs;
 }
 
 template <class Ip>

@@ -22,6 +22,9 @@
 namespace weft::wire {
 
 inline constexpr std::size_t kIcrcSize = 4;
+/// Of the BTH, taken as kOnes.
+inline constexpr std::size_t kUncheckedByte = 4;
+inline constexpr std::byte kOnes{0xFF};
 
 class Icrc {
  public:
@@ -36,10 +39,20 @@ class Icrc {
   Icrc& add(std::span<const std::byte> piece);
 
   std::uint32_t value() const { return crc_; }
-  void store(std::span<std::byte, kIcrcSize> out) const;
-  bool matches(std::span<const std::byte, kIcrcSize> stored) const;
+  void store(std::span<std::byte, kIcrcSize> out) const {
+    for (std::size_t i = 0; i < kIcrcSize; ++i) out[i] = static_cast<std::byte>(crc_ >> (8 * i));
+  }
+  bool matches(std::span<const std::byte, kIcrcSize> stored) const {
+    return remainder(stored) == 0;
+  }
   /// What is left over between this one and another; 0 when they match.
-  std::uint32_t remainder(std::span<const std::byte, kIcrcSize> stored) const;
+  std::uint32_t remainder(std::span<const std::byte, kIcrcSize> stored) const {
+    std::uint32_t theirs = 0;
+    for (std::size_t i = 0; i < kIcrcSize; ++i) {
+      theirs |= std::to_integer<std::uint32_t>(stored[i]) << (8 * i);
+    }
+    return crc_ ^ theirs;
+  }
 
  private:
   friend class IcrcPrefix;

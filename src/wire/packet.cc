@@ -72,6 +72,9 @@ tl::expected<Packet, ParseError> parse_packet(std::span<const std::byte> in) {
     result = tl::unexpected(*fault);
     return result;
   }
+  packet.payload =
+      in.subspan(info.header_bytes, in.size() - info.header_bytes - packet.bth.pad_count);
+  if (info.header_bytes == Bth::kSize) return result;
   if (info.has_rdeth) reader.next(packet.rdeth);
   if (info.has_deth) reader.next(packet.deth);
   if (info.has_reth) reader.next(packet.reth);
@@ -88,8 +91,6 @@ tl::expected<Packet, ParseError> parse_packet(std::span<const std::byte> in) {
     reader.next(ieth);
     packet.invalidate_key = ieth.key;
   }
-  packet.payload =
-      in.subspan(info.header_bytes, in.size() - info.header_bytes - packet.bth.pad_count);
   return result;
 }
 
@@ -99,6 +100,7 @@ std::size_t emit_headers(const Packet& packet, std::span<std::byte> out) {
   WEFT_ASSERT(out.size() >= info.header_bytes);
   Writer writer(out.data());
   writer.next(packet.bth);
+  if (info.header_bytes == Bth::kSize) return Bth::kSize;
   if (info.has_rdeth) writer.next(packet.rdeth);
   if (info.has_deth) writer.next(packet.deth);
   if (info.has_reth) writer.next(packet.reth);

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 
+#include "path/framed.h"
 #include "support/queue_end.h"
 
 namespace weft::path {
@@ -153,12 +156,64 @@ class BusyPort final : public port::Port {
   port::SendOutcome send(std::span<const port::Outgoing> frames) override {
     return {port::SendStatus::kTaken, frames.size()};
   }
-  std::size_t receive(port::Receiver&, std::size_t) override {
+  std::size_t receive(port::Receiver&, std::size_t max) override {
     if (meanwhile) meanwhile();
-    return 0;
+    return std::min(max, waiting);
   }
   std::function<void()> meanwhile;
+  std::size_t waiting = 0;  ///< frames that it claims to have handed up
 };
+
+/// Notes for which time its time-outs are to be seen to.
+class TimedRuns final : public FramedPath {
+ public:
+  void advance(queue::QueuePair&, queue::SendGuard, queue::Budget) override {}
+  void start_sending(queue::QueuePair&) override {}
+  void stop(queue::QueuePair&) override {}
+  void on_frame(queue::QueuePair&, const wire::Packet&, const port::Incoming&,
+                Nanoseconds) override {}
+  bool on_plain_frame(queue::QueuePair&, std::span<const std::byte>) override { return false; }
+  void on_congestion(queue::QueuePair&, Nanoseconds) override {}
+  void run(queue::QueuePair&, Nanoseconds looked_at) override { times.push_back(looked_at); }
+  void transmit(queue::QueuePair&, queue::Budget) override {}
+  bool answer(queue::QueuePair&, bool) override { return false; }
+  void release(queue::QueuePair&) override {}
+
+  std::vector<Nanoseconds> times;
+};
+
+TEST_F(EngineTest, sees_to_timeouts_as_of_when_it_looked_not_of_when_it_comes_to_them) {
+  // B2.1
+  BusyPort port;
+  engine.add_port(port);
+  make(1);
+  auto path = std::make_unique<TimedRuns>();
+  const TimedRuns& runs = *path;
+  qps[0]->path = std::move(path);
+  engine.run_at(*qps[0], 100);
+  clock.time_ns = 120;
+  // A time-out is due; the thread is held up for long before it comes to it.
+  port.meanwhile = [&] { clock.time_ns = 900; };
+  engine.progress();
+  EXPECT_EQ(runs.times, std::vector<Nanoseconds>{120});
+}
+
+TEST_F(EngineTest, fires_no_timer_while_a_port_has_more_unless_that_never_ends) {
+  BusyPort port;
+  engine.add_port(port);
+  make(1);
+  engine.run_at(*qps[0], 100);
+  clock.time_ns = 500;
+  port.waiting = 1 << 20;
+  for (int round = 0; round < 100; ++round) engine.progress();
+  EXPECT_TRUE(ran.empty()) << "the answer may be in what is left";
+  for (int round = 0; round < 1000; ++round) engine.progress();
+  EXPECT_EQ(ran.size(), 1u) << "who floods a port must not stop time-outs";
+  port.waiting = 0;
+  engine.run_at(*qps[0], 400);
+  engine.progress();
+  EXPECT_EQ(ran.size(), 2u);
+}
 
 TEST_F(EngineTest, fires_no_timer_before_what_came_in_time_was_looked_at) {
   BusyPort port;

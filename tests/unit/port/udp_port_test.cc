@@ -134,6 +134,7 @@ TEST_P(UdpPortOfFamily, carries_traffic_class_and_hop_limit) {
   link_only.hop_limit = 0;
   const std::array<Outgoing, 3> out{
       {{&frame, flow_to(far().address())}, {&frame, marked}, {&frame, link_only}}};
+  far().tell_all_qualities();
   ASSERT_EQ(near().send(out).taken, 3u);
   Collector collector;
   test::receive(far(), collector, 3);

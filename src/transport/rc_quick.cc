@@ -1,0 +1,169 @@
+// The quick ways: runs of requests, and frames that arrive, which are as most are. Whatever is out
+// of the ordinary is left to the ordinary way, which does all of this too.
+#include <algorithm>
+
+#include "base/big_endian.h"
+#include "memory/copy.h"
+#include "memory/flight.h"
+#include "transport/gather.h"
+#include "transport/message.h"
+#include "transport/rc.h"
+#include "transport/rc_asking.h"
+
+namespace weft::transport {
+
+using queue::QueuePair;
+using queue::SendWqe;
+
+std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
+                        std::span<OutFrame> frames) {
+  if (rq.offset != 0 || rq.phase != RcRequester::Phase::kReady || rq.probe_due || rq.went_back ||
+      now < rq.busy_until || qp.state.load(std::memory_order_acquire) != QpState::kReadyToSend) {
+    return 0;
+  }
+  const std::uint32_t mtu = mtu_of(qp), window = rq.window.frames();
+  std::size_t n = 0;
+  for (; n < frames.size() && rq.cursor != qp.sq.tail(); ++n) {
+    SendWqe& wqe = qp.sq.at(rq.cursor);
+    const Psn psn = rq.next_new;
+    if (wqe.op != SendOp::kSend || wqe.started || wqe.finished || wqe.length > mtu ||
+        has(wqe.flags, SendFlags::kFence) || (psn + 1).distance_from(rq.unacked) > window) {
+      break;
+    }
+    OutFrame& frame = frames[n];
+    if (gather(qp, wqe, 0, wqe.length, frame) != CompletionStatus::kSuccess) {
+      frame.release();
+      break;
+    }
+    wqe.started = true;
+    wqe.first_psn = psn;
+    begin_frame(qp, psn, frame);
+    frame.headers.bth.opcode = wire::Opcode::kRcSendOnly;
+    frame.headers.bth.solicited = has(wqe.flags, SendFlags::kSolicited);
+    frame.headers.bth.ack_request =
+        ask_for_acknowledgement(rq, psn, true, must_ask(rq, qp, wqe, psn), now);
+    frame.finish();
+    frame.element = rq.cursor++;
+    rq.next_new = rq.sent = psn + 1;
+  }
+  if (n > 0 && rq.ack_deadline == kNever) arm_timer(rq, qp, now);
+  return n;
+}
+
+std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const OutFrame& before,
+                         std::span<OutFrame> frames) {
+  const wire::OpcodeInfo& info = before.headers.info();
+  if (info.is_last_or_only() || rq.offset == 0 || before.element != rq.cursor) return 0;
+  const SendWqe& wqe = qp.sq.at(rq.cursor);
+  if (wqe.num_sge != 1 || wqe.is_inline() || wqe.finished) return 0;
+  const std::uint32_t mtu = mtu_of(qp);
+  const Psn first = before.headers.bth.psn + 1;
+  if (first.distance_from(wqe.first_psn) * mtu != rq.offset) return 0;  // it was a probe
+  const std::uint32_t under_way = first.distance_from(rq.unacked);
+  const std::uint32_t room = rq.window.frames() - std::min(rq.window.frames(), under_way);
+  const std::uint32_t left = (wqe.length - rq.offset - 1) / mtu;  // without the last one
+  const auto n =
+      static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), std::min(room, left)));
+  if (n == 0) return 0;
+  const Sge& sge = wqe.sge_list().front();
+  const memory::Flight::Adopted<memory::Hold::kLocal> flight;
+  const auto place =
+      qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + rq.offset, std::uint64_t{n} * mtu,
+                                   memory::Intent::kRead, memory::Hold::kLocal);
+  // The ordinary way finds out where it ends.
+  if (!place || !place->vmm->identity()) return 0;
+  const bool is_write = info.operation == wire::Operation::kWrite;
+  wire::Bth bth = before.headers.bth;
+  bth.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    bth.psn = first + i;
+    bth.ack_request = ask_for_acknowledgement(rq, bth.psn, false, false, now);
+    OutFrame& frame = frames[i];
+    frame.headers.bth = bth;
+    frame.element = rq.cursor;
+    frame.set_piece(reinterpret_cast<std::byte*>(place->address) + std::size_t{i} * mtu, mtu);
+  }
+  rq.offset += n * mtu;
+  if (rq.sent.before(first + n)) rq.sent = first + n;
+  return n;
+}
+
+namespace {
+
+using Message = RcResponder::Message;
+using Reply = RcResponder::Reply;
+
+/// A frame in the middle of a write that goes on behind it.
+bool store_middle(RcResponder& rs, QueuePair& qp, std::span<const std::byte> payload) {
+  if (rs.message != Message::kWrite || rs.write_length - rs.offset <= payload.size()) return false;
+  if (!qp.shared->serves_rdma || !has(qp.attributes.access, Access::kRemoteWrite)) return false;
+  const memory::Flight::Adopted<memory::Hold::kRemote> flight;
+  const auto place = qp.shared->keys->check_remote(
+      rs.write_key, {qp.pd, qp.qpn, rs.write_address + rs.offset, payload.size(),
+                     Access::kRemoteWrite, rs.write_use});
+  return place && memory::store(*place, payload) == memory::Fault::kNone;
+}
+
+bool scatter_middle(RcResponder& rs, QueuePair& qp, std::span<const std::byte> payload) {
+  return rs.message == Message::kSend && rs.receive != nullptr &&
+         rs.offset + payload.size() < kMaxMessageBytes &&
+         scatter(qp, rs.receive->sges(), rs.offset, payload) == CompletionStatus::kSuccess;
+}
+
+/// A whole message, for a buffer in one piece.
+bool take_short(RcResponder& rs, QueuePair& qp, std::span<const std::byte> payload) {
+  if (rs.message != Message::kNone || !rs.heard_from_peer || qp.shared_receive != nullptr ||
+      payload.size() > mtu_of(qp) || payload.size() % 4 != 0) {
+    return false;
+  }
+  std::uint64_t wr_id = 0;
+  const bool filled = qp.rq.fill_single([&](std::uint64_t id, const Sge& sge) {
+    wr_id = id;
+    return scatter(qp, {&sge, 1}, 0, payload) == CompletionStatus::kSuccess;
+  });
+  if (!filled) return false;
+  qp.recv_cq->emplace(false, [&](Completion& completion) {
+    completion = {};
+    completion.wr_id = wr_id;
+    completion.op = CompletionOp::kReceive;
+    completion.byte_count = static_cast<std::uint32_t>(payload.size());
+    completion.qpn = qp.qpn;
+    completion.source_qp = qp.attributes.remote_qpn;
+  });
+  rs.msn = (rs.msn + 1) & kMask24;
+  return true;
+}
+
+/// Of the BTH's first word: neither solicited nor padded, version 0, and which partition.
+constexpr std::uint32_t kPlainMask = 0x00BF'FFFF;
+
+}  // namespace
+
+bool on_plain_request(RcResponder& rs, QueuePair& qp, std::span<const std::byte> packet) {
+  const auto first = base::load_be<std::uint32_t>(packet.data());
+  const auto third = base::load_be<std::uint32_t>(packet.data() + 8);
+  if ((first & kPlainMask) != kDefaultPKey.value || Psn(third) != rs.expected ||
+      rs.reply == Reply::kFatalNak || !qp.can_receive()) {
+    return false;
+  }
+  const auto payload = packet.subspan(wire::Bth::kSize);
+  const auto opcode = static_cast<wire::Opcode>(first >> 24);
+  if (opcode == wire::Opcode::kRcSendOnly) {
+    if (!take_short(rs, qp, payload)) return false;
+  } else {
+    if (payload.size() != mtu_of(qp)) return false;
+    if (opcode == wire::Opcode::kRcWriteMiddle) {
+      if (!store_middle(rs, qp, payload)) return false;
+    } else if (opcode != wire::Opcode::kRcSendMiddle || !scatter_middle(rs, qp, payload)) {
+      return false;
+    }
+    rs.offset += static_cast<std::uint32_t>(payload.size());
+  }
+  ++rs.expected;
+  rs.waiting_for_expected = false;
+  const bool asks = third >> 31 != 0 || qp.attributes.ack_policy == AckPolicy::kEachFrame;
+  if (asks || rs.reply != Reply::kNone) rs.reply = Reply::kAck;
+  return true;
+}
+
+}  // namespace weft::transport
