@@ -19,7 +19,7 @@ if(WEFT_SANITIZE)
   target_link_options(weft_options INTERFACE -fsanitize=${WEFT_SANITIZE})
   if(WEFT_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # gcc warns that tsan does not model atomic_thread_fence; weft pairs every fence with atomics.
-    target_compile_options(weft_options INTERFACE -Wno-tsan)
+    target_compile_options(weft_options INTERFACE -Wno-tsan -Wno-maybe-uninitialized)
   endif()
 endif()
 
