@@ -194,8 +194,6 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
                   ": as many processes as can share an address have this one; use another");
 }
 
-AddressShare::Probe AddressShare::blank_probe() { return make_probe(0, 0); }
-
 bool AddressShare::is_probe(std::span<const std::byte> datagram) {
   return datagram.size() == kProbeBytes && datagram[0] == kProbeOpcode;
 }

@@ -64,8 +64,6 @@ class AddressShare {
   static constexpr std::size_t kProbeBytes = 15;
   using Probe = std::array<std::byte, kProbeBytes>;
   static bool is_probe(std::span<const std::byte> datagram);
-  /// One that nobody looks for.
-  static Probe blank_probe();
 
  private:
   AddressShare(const Gid& address, unsigned slot, host::Fd inbox);

@@ -107,6 +107,7 @@ bool UdpInbox::fill_alone(int fd) {
   cut(static_cast<std::size_t>(got), 0);
   if (usable_) {
     const std::size_t segment = find_cut(size_);
+    in_doubt_ = segment == 0;
     if (segment == size_) {
       checked_ = true;
     } else if (segment != 0) {
@@ -144,6 +145,7 @@ void UdpInbox::cut(std::size_t size, std::size_t segment) {
   next_ = 0;
   first_identification_ = next_identification_;
   checked_ = false;
+  in_doubt_ = false;
   last_goes_first_ = count_ > 1 && ends_with_acknowledgement();
 }
 

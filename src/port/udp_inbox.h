@@ -31,6 +31,11 @@ class UdpInbox {
   /// The same by a call that is a third shorter, for when frames come one by one. It tells neither
   /// traffic class nor hop limit; where joined frames are to be cut is found by their ICRCs.
   bool fill_alone(int fd);
+  /// The last call was the shorter one, and found no good frame: another such may fare no better.
+  bool in_doubt() const { return in_doubt_; }
+  /// Whoever sent last counts in the identification. Where what it sends is joined, and a number
+  /// was missed, the ICRCs do not show where to cut.
+  bool sender_counts() const { return next_identification_ != 0; }
   /// The next frame, which lives until the next call. An acknowledgement that came behind requests
   /// goes first: so a program learns that its message arrived before it sees what the peer replied.
   /// Null: it is not one, dropped() says why.
@@ -68,7 +73,8 @@ class UdpInbox {
   std::size_t count_ = 0;
   std::size_t next_ = 0;
   bool last_goes_first_ = false;
-  bool checked_ = false;                    ///< it is one frame, and good
+  bool checked_ = false;  ///< it is one frame, and good
+  bool in_doubt_ = false;
   std::uint16_t first_identification_ = 0;  ///< of the buffer's frames; they count from there
   std::uint16_t next_identification_ = 0;   ///< of what its sender is likely to send next
 };

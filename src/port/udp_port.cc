@@ -185,12 +185,11 @@ bool UdpPort::send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> fram
   flow.source = address_;
   flow.source_port = turn.source_port();
   UdpRun run;
-  if (run.build(frames, flow, turn.identification()) < frames.size()) return false;
+  if (run.build(frames, flow, 0) < frames.size()) return false;
   if (run.send(turn.fd()) != 0) {
     turn.give_up();
     return false;
   }
-  turn.on_sent();
   return true;
 }
 
@@ -230,12 +229,12 @@ unsigned UdpPort::polls_per_look(bool idle) const {
 /// By the shorter call while a program waits for one frame at a time.
 bool UdpPort::fill_inbox() {
   const bool alone = lone_frames_ >= kLoneFrames && ++looks_ % kLooksPerQuality != 0 &&
-                     !all_qualities_.load(std::memory_order_relaxed);
+                     !all_qualities_.load(std::memory_order_relaxed) && !inbox_->sender_counts();
   if (!(alone ? inbox_->fill_alone(receive_socket_.fd()) : inbox_->fill(receive_socket_.fd()))) {
     waited_ = true;
     return false;
   }
-  if (inbox_->frames_left() > kFewFrames) {
+  if (inbox_->frames_left() > kFewFrames || inbox_->in_doubt()) {
     lone_frames_ = 0;
   } else if (std::exchange(waited_, false)) {
     lone_frames_ = std::min(lone_frames_ + 1, 2 * kLoneFrames);
