@@ -2,8 +2,6 @@
 
 #include <netinet/udp.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -72,7 +70,6 @@ bool same(const SocketAddress& a, const SocketAddress& b) {
 UdpInbox::UdpInbox(const Gid& local)
     : local_(local), bytes_(std::make_unique_for_overwrite<std::array<std::byte, kBytes>>()) {}
 
-// The calls of the system itself: the library's are made so that a thread can be cancelled in them.
 bool UdpInbox::fill(int fd) {
   SocketAddress from;
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
@@ -84,7 +81,7 @@ bool UdpInbox::fill(int fd) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t got = syscall(SYS_recvmsg, fd, &header, MSG_DONTWAIT);
+  const ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT);
   if (got < 0) return false;
   from.size = header.msg_namelen;
   take_source(from);
@@ -98,8 +95,8 @@ bool UdpInbox::fill(int fd) {
 bool UdpInbox::fill_alone(int fd) {
   SocketAddress from;
   from.size = sizeof from.v6;
-  const ssize_t got = syscall(SYS_recvfrom, fd, bytes_->data(), bytes_->size(), MSG_DONTWAIT,
-                              &from.generic, &from.size);
+  const ssize_t got =
+      recvfrom(fd, bytes_->data(), bytes_->size(), MSG_DONTWAIT, &from.generic, &from.size);
   if (got < 0) return false;
   take_source(from);
   incoming_.flow.traffic_class = Quality{}.traffic_class;

@@ -1,8 +1,6 @@
 #include "port/udp_run.h"
 
 #include <netinet/udp.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -192,19 +190,17 @@ void UdpRun::put_quality(const network::Flow& flow) {
   put_control(level, ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof hop_limit);
 }
 
-// The calls of the system itself: the library's are made so that a thread can be cancelled in them.
 // The kernel is quicker with what needs no message header.
 int UdpRun::send_to(int fd, const SocketAddress& to) {
   const Unwatched unwatched;
   long sent = 0;
   if (parts_count_ == 1 && control_bytes_ == 0) {
-    sent = syscall(SYS_sendto, fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, &to.generic,
-                   to.size);
+    sent = sendto(fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, &to.generic, to.size);
   } else {
     SocketAddress name = to;
     header_.msg_name = &name.generic;
     header_.msg_namelen = name.size;
-    sent = syscall(SYS_sendmsg, fd, &header_, MSG_DONTWAIT);
+    sent = sendmsg(fd, &header_, MSG_DONTWAIT);
   }
   return sent >= 0 ? 0 : errno;
 }
@@ -213,8 +209,8 @@ int UdpRun::send(int fd) {
   const Unwatched unwatched;
   const long sent =
       parts_count_ == 1 && control_bytes_ == 0
-          ? syscall(SYS_sendto, fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, nullptr, 0)
-          : syscall(SYS_sendmsg, fd, &header_, MSG_DONTWAIT);
+          ? sendto(fd, parts_[0].iov_base, parts_[0].iov_len, MSG_DONTWAIT, nullptr, 0)
+          : sendmsg(fd, &header_, MSG_DONTWAIT);
   return sent >= 0 ? 0 : errno;
 }
 
