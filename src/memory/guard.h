@@ -57,7 +57,7 @@ bool guarded(Leaf&& leaf) {
 /// What one leaf copies at a time, in whole words.
 inline constexpr std::size_t kLeafWordsLeast = 16, kLeafWordsMost = 72;
 
-/// guarded_copy() for every size; a few whole words have a shorter way.
+/// guarded_copy() for all but a few whole words, which have a shorter way.
 Fault guarded_copy_any(std::byte* to, const std::byte* from, std::size_t n);
 
 /// Copies with both sides guarded; ranges may overlap. The end of the destination is written last:

@@ -82,9 +82,6 @@ Fault guarded_copy_any(std::byte* to, const std::byte* from, std::size_t n) {
     }
   }
   const bool words = ((number(to) | n) & (kWord - 1)) == 0;
-  if (words && n >= kLeafWordsLeast && n <= kLeafWordsMost) {
-    return weft_leaf_copy_words(to, from, n);
-  }
   const bool apart = number(to) - number(from) >= n && number(from) - number(to) >= n;
   if (words && apart && n > kLeafWordsMost && n <= kLeafStringMost) {
     const Fault fault = weft_leaf_copy_string(to, from, n - kWord);

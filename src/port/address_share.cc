@@ -41,8 +41,8 @@ std::string name_of(const Gid& address, std::string_view what) {
 
 /// No opcode has this number, and no frame is so short.
 constexpr std::byte kProbeOpcode{0xFF};
-constexpr std::size_t kProbeBytes = AddressShare::kProbeBytes;
-using Probe = AddressShare::Probe;
+constexpr std::size_t kProbeBytes = 15;
+using Probe = std::array<std::byte, kProbeBytes>;
 
 Probe make_probe(unsigned slot, std::uint32_t nonce) {
   Probe probe{};

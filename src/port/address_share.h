@@ -61,8 +61,6 @@ class AddressShare {
   std::optional<Parcel> take();
 
   /// A datagram of a process that looks for its place; it means nothing.
-  static constexpr std::size_t kProbeBytes = 15;
-  using Probe = std::array<std::byte, kProbeBytes>;
   static bool is_probe(std::span<const std::byte> datagram);
 
  private:

@@ -224,7 +224,7 @@ bool UdpInbox::check(std::span<std::byte> bytes, std::uint16_t place) {
     if (first_identification_ != 0) {
       next_identification_ = static_cast<std::uint16_t>(first_identification_ + 1);
     } else if (!noted_) {
-      identifications_.note_usual(incoming_.flow.source, incoming_.flow.source_port);
+      identifications_.note_usual(incoming_.flow.source);
       noted_ = true;
     }
     return true;
@@ -232,8 +232,7 @@ bool UdpInbox::check(std::span<std::byte> bytes, std::uint16_t place) {
   if (!local_.is_ipv4()) return false;
   const auto real = wire::recover_identification(icrc.remainder(stored),
                                                  bytes.size() - wire::kIcrcSize, identification);
-  if (!real || (*real != place && !identifications_.accept(incoming_.flow.source,
-                                                           incoming_.flow.source_port, *real))) {
+  if (!real || (*real != place && !identifications_.accept(incoming_.flow.source, *real))) {
     return false;
   }
   first_identification_ = static_cast<std::uint16_t>(*real - place);

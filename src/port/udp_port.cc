@@ -159,7 +159,7 @@ SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
   flow.source_port = socket.port;
   const SocketAddress to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
   UdpRun run;
-  const std::size_t readable = run.build(frames, flow, 0);  // what is unconnected does not count
+  const std::size_t readable = run.build(frames, flow);
   if (readable < frames.size()) {
     SendOutcome before;
     if (readable > 0) before = send_together(frames.first(readable));
@@ -185,7 +185,7 @@ bool UdpPort::send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> fram
   flow.source = address_;
   flow.source_port = turn.source_port();
   UdpRun run;
-  if (run.build(frames, flow, 0) < frames.size()) return false;
+  if (run.build(frames, flow) < frames.size()) return false;
   if (run.send(turn.fd()) != 0) {
     turn.give_up();
     return false;

@@ -1,8 +1,8 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
-// to ports of the range that RoCE senders use. IPv4 sockets never fragment and stay unconnected
-// (but for one, see udp_line.h), so the kernel writes identification 0, which the ICRC counts on. A
-// Socket owns its descriptor, which a forked child does not keep: its parent's address would be
-// taken for as long as the child lives. The functions are stateless, any thread.
+// to ports of the range that RoCE senders use. IPv4 sockets stay unconnected and never fragment, so
+// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor, which
+// a forked child does not keep: its parent's address would be taken for as long as the child lives.
+// The functions are stateless, any thread.
 #pragma once
 
 #include <netinet/in.h>

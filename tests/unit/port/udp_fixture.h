@@ -155,14 +155,15 @@ class PlainSocket {
 };
 
 /// The datagram that the kernel takes the headers off, with headers as this test believes that it
-/// writes them: IPv4 identification 0, don't fragment.
-inline Bytes with_ip_headers(const Endpoint& from, const Gid& to, std::span<const std::byte> rest) {
+/// writes them: IPv4 identification 0 unless the sender counts, don't fragment.
+inline Bytes with_ip_headers(const Endpoint& from, const Gid& to, std::span<const std::byte> rest,
+                             std::uint16_t identification = 0) {
   Bytes out((to.is_ipv4() ? wire::Ipv4::kSize : wire::Ipv6::kSize) + wire::Udp::kSize);
   const auto udp_length = static_cast<std::uint16_t>(wire::Udp::kSize + rest.size());
   if (to.is_ipv4()) {
     wire::Ipv4 ip;
     ip.total_length = static_cast<std::uint16_t>(wire::Ipv4::kSize + udp_length);
-    ip.identification = 0;
+    ip.identification = identification;
     ip.dont_fragment = true;
     std::copy_n(from.address.raw.begin() + 12, 4, ip.source.begin());
     std::copy_n(to.raw.begin() + 12, 4, ip.destination.begin());
@@ -183,8 +184,8 @@ inline Bytes with_ip_headers(const Endpoint& from, const Gid& to, std::span<cons
 }
 
 /// BTH to ICRC of a SEND, as a sender at `from` has to write it.
-inline Bytes good_datagram(const Endpoint& from, const Gid& to,
-                           std::span<const std::byte> payload) {
+inline Bytes good_datagram(const Endpoint& from, const Gid& to, std::span<const std::byte> payload,
+                           std::uint16_t identification = 0) {
   wire::Packet packet;
   packet.bth.opcode = wire::Opcode::kRcSendOnly;
   packet.bth.dest_qp = Qpn(7);
@@ -193,7 +194,7 @@ inline Bytes good_datagram(const Endpoint& from, const Gid& to,
   Bytes bytes(wire::kMaxHeaderBytes + payload.size() + 3);
   bytes.resize(wire::emit_packet(packet, bytes));
   bytes.resize(bytes.size() + wire::kIcrcSize);
-  const Bytes whole = with_ip_headers(from, to, bytes);
+  const Bytes whole = with_ip_headers(from, to, bytes, identification);
   const auto datagram = wire::split_datagram(whole);
   EXPECT_TRUE(datagram.has_value());
   wire::compute_icrc(*datagram).store(std::span(bytes).last<wire::kIcrcSize>());

@@ -1,6 +1,8 @@
 // Frames one at a time: the connected socket that a flow gets, and the short call that takes them.
 #include "port/udp_line.h"
 
+#include <netinet/udp.h>
+
 #include <array>
 #include <span>
 
@@ -97,6 +99,74 @@ TEST_P(UdpLineOfFamily, carries_runs_too_and_they_are_cut_where_they_were_joined
   }
   EXPECT_EQ(collector.bad_checksums, 0u);
   EXPECT_EQ(collector.malformed, 0u);
+}
+
+/// A sender that counts, as others do, and may send two frames that arrive as one.
+class CountingSender {
+ public:
+  explicit CountingSender(const Gid& to) : to_(to) {}
+
+  void skip(std::uint16_t numbers) { next_ = static_cast<std::uint16_t>(next_ + numbers); }
+  void send_one() { socket_.send({to_, 4791}, frame()); }
+  void send_joined() {
+    Bytes both = frame();
+    const int each = static_cast<int>(both.size());
+    const Bytes second = frame();
+    both.insert(both.end(), second.begin(), second.end());
+    ASSERT_EQ(setsockopt(socket_.fd(), IPPROTO_UDP, UDP_SEGMENT, &each, sizeof each), 0);
+    socket_.send({to_, 4791}, both);
+    const int none = 0;
+    ASSERT_EQ(setsockopt(socket_.fd(), IPPROTO_UDP, UDP_SEGMENT, &none, sizeof none), 0);
+  }
+
+ private:
+  Bytes frame() {
+    const Bytes payload = test::random_bytes(64, next_);
+    return test::good_datagram(socket_.own(), to_, payload, next_++);
+  }
+
+  const Gid to_;
+  const test::PlainSocket socket_{test::random_ipv4()};
+  std::uint16_t next_ = 1000;
+};
+
+/// As a program does that waits for one frame at a time, until the port takes the short call.
+template <class Send>
+void ping(UdpPort& port, Collector& collector, Send send) {
+  for (int i = 0; i < 100; ++i) {
+    send();
+    test::receive(port, collector, collector.all() + 1);
+    port.receive(collector, 1);
+  }
+}
+
+TEST(UdpShortCall, is_not_for_a_sender_that_counts_whose_joined_frames_it_cannot_cut) {
+  // B2.3
+  const auto port = test::open_port();
+  CountingSender sender(port->address());
+  Collector collector;
+  ping(*port, collector, [&] { sender.send_one(); });
+  for (int i = 0; i < 3; ++i) {
+    sender.skip(50);  // what it sent to others
+    sender.send_joined();
+    test::receive(*port, collector, collector.all() + 2);
+  }
+  EXPECT_EQ(collector.bad_checksums, 0u);
+}
+
+TEST(UdpShortCall, is_left_once_it_found_nothing_good) {
+  const auto port = test::open_port(), near = test::open_port();
+  Collector collector;
+  OutFrame frame;
+  test::make_send(frame, 1);
+  const Outgoing out{&frame, flow_to(port->address())};
+  ping(*port, collector, [&] { near->send({&out, 1}); });
+  CountingSender sender(port->address());
+  sender.send_joined();
+  test::receive(*port, collector, collector.all() + 1);  // as one, and bad
+  sender.send_joined();
+  test::receive(*port, collector, collector.all() + 2);
+  EXPECT_LE(collector.bad_checksums, 1u);
 }
 
 TEST(UdpLine, is_not_for_ipv4_where_the_kernel_would_count) {
