@@ -242,7 +242,8 @@ std::vector<int> Engine::wait_fds() const {
   std::vector<int> fds;
   for (const auto& receiver : receivers_) {
     const port::Port& port = receiver->port();
-    for (const int fd : {port.wait_fd(), port.other_wait_fd()}) {
+    const auto [other, third] = port.other_wait_fds();
+    for (const int fd : {port.wait_fd(), other, third}) {
       if (fd >= 0) fds.push_back(fd);
     }
   }

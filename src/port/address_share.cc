@@ -41,8 +41,8 @@ std::string name_of(const Gid& address, std::string_view what) {
 
 /// No opcode has this number, and no frame is so short.
 constexpr std::byte kProbeOpcode{0xFF};
-constexpr std::size_t kProbeBytes = 15;
-using Probe = std::array<std::byte, kProbeBytes>;
+constexpr std::size_t kProbeBytes = AddressShare::kProbeBytes;
+using Probe = AddressShare::Probe;
 
 Probe make_probe(unsigned slot, std::uint32_t nonce) {
   Probe probe{};
@@ -193,6 +193,8 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
               "address " + network::to_string(address) +
                   ": as many processes as can share an address have this one; use another");
 }
+
+AddressShare::Probe AddressShare::blank_probe() { return make_probe(0, 0); }
 
 bool AddressShare::is_probe(std::span<const std::byte> datagram) {
   return datagram.size() == kProbeBytes && datagram[0] == kProbeOpcode;

@@ -61,7 +61,11 @@ class AddressShare {
   std::optional<Parcel> take();
 
   /// A datagram of a process that looks for its place; it means nothing.
+  static constexpr std::size_t kProbeBytes = 15;
+  using Probe = std::array<std::byte, kProbeBytes>;
   static bool is_probe(std::span<const std::byte> datagram);
+  /// One that nobody looks for.
+  static Probe blank_probe();
 
  private:
   AddressShare(const Gid& address, unsigned slot, host::Fd inbox);

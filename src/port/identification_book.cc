@@ -16,11 +16,12 @@ std::uint16_t distance(std::uint16_t from, std::uint16_t to) {
 
 }  // namespace
 
-bool IdentificationBook::accept(const Gid& source, std::uint16_t identification) {
-  Entry& entry = entry_of(source);
-  if (entry.source != source) {
-    entry = {source, identification < kLongestRun ? Kind::kPlaces : Kind::kCounts, identification,
-             identification};
+bool IdentificationBook::accept(const Gid& source, std::uint16_t port,
+                                std::uint16_t identification) {
+  Entry& entry = entry_of(source, port);
+  if (!entry.is_of(source, port)) {
+    entry = {source, port, identification < kLongestRun ? Kind::kPlaces : Kind::kCounts,
+             identification, identification};
     return true;
   }
   if (entry.kind == Kind::kPlaces) {

@@ -6,6 +6,7 @@
 // to it). A port outlives the queue pairs that use it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -72,9 +73,9 @@ class Port {
   virtual std::size_t receive(Receiver& receiver, std::size_t max) = 0;
   /// Readable when receive() would find something; -1 when there is nothing to wait on.
   virtual int wait_fd() const { return -1; }
-  /// The same for what comes by other ways, where there are any: two, since whatever watches a
-  /// socket slows down each frame that arrives there.
-  virtual int other_wait_fd() const { return -1; }
+  /// The same for what comes by other ways, -1 where there are none. Several, since whatever
+  /// watches a socket for long slows down each frame that arrives there.
+  virtual std::array<int, 2> other_wait_fds() const { return {-1, -1}; }
   /// When receive() has something to hand up although nothing arrives; kNever: it has not. Changes
   /// only in receive(); any thread may ask.
   virtual Nanoseconds next_deadline() const { return kNever; }

@@ -20,7 +20,7 @@ class PortWrapper : public Port {
     return inner_->receive(receiver, max);
   }
   int wait_fd() const override { return inner_->wait_fd(); }
-  int other_wait_fd() const override { return inner_->other_wait_fd(); }
+  std::array<int, 2> other_wait_fds() const override { return inner_->other_wait_fds(); }
   Nanoseconds next_deadline() const override { return inner_->next_deadline(); }
   std::optional<unsigned> number_slot() const override { return inner_->number_slot(); }
   Result<void> join(const Gid& group) override { return inner_->join(group); }

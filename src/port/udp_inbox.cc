@@ -57,14 +57,12 @@ Quality read_control(msghdr& header) {
   return out;
 }
 
-/// Cutting joined frames apart takes trying, which one that is longer does not get.
-constexpr std::size_t kMostTries = 1024;
-
-bool same(const SocketAddress& a, const SocketAddress& b) {
-  if (a.size != b.size) return false;
-  if (a.size == sizeof a.v4) return std::memcmp(&a.v4, &b.v4, sizeof a.v4) == 0;
-  return std::memcmp(&a.generic, &b.generic, a.size) == 0;
-}
+/// Where joined frames may be cut takes trying; what looks like headers in more places is dropped.
+constexpr std::size_t kMostCuts = 64;
+/// How often the book learns where a sender that counts has come to.
+constexpr std::uint16_t kNotedEach = 1024;
+/// So many datagrams a sender that counts may have sent meanwhile.
+constexpr std::uint16_t kMostMissed = 64;
 
 /// Reads a datagram and where it comes from, and nothing else.
 ssize_t receive_from(int fd, std::span<std::byte> into, SocketAddress& from) {
@@ -150,7 +148,7 @@ bool UdpInbox::accept_source() {
   flow.destination = local_;
   prefix_.emplace(network::icrc_prefix(flow));
   next_identification_ = 0;
-  noted_ = false;
+  counts_ = noted_ = false;
   return true;
 }
 
@@ -169,27 +167,62 @@ void UdpInbox::cut(std::size_t size, std::size_t segment) {
 /// 0: it begins with no good one.
 std::size_t UdpInbox::find_cut(std::size_t size) {
   if (size < kLeastFrameBytes) return 0;
-  const auto begins_with = [this](std::size_t n) {
-    const std::span<std::byte> first(bytes_->data(), n);
-    return icrc_of(first, first_identification_).matches(first.last<wire::kIcrcSize>());
-  };
   // A reply with an acknowledgement behind it is the most likely one of those that are joined.
   const std::size_t reply = size - std::min(size, kAcknowledgementBytes);
-  if (reply >= kAcknowledgementBytes && reply <= kMaxFrameBytes &&
-      static_cast<wire::Opcode>((*bytes_)[reply]) == wire::Opcode::kRcAcknowledge &&
-      begins_with(reply)) {
-    return reply;
-  }
-  if (size <= kMaxFrameBytes && check(segment(0), 0)) [[likely]]
+  const bool may_end_with_acknowledgement =
+      may_be_cut_at(reply) &&
+      static_cast<wire::Opcode>((*bytes_)[reply]) == wire::Opcode::kRcAcknowledge;
+  if (may_end_with_acknowledgement && begins_with(reply)) return reply;
+  if (size <= kMaxFrameBytes && begins_with(size)) [[likely]] {
+    on_expected();
     return size;
-  // All but the last are equally long, and the last is no longer.
-  const std::size_t longest = std::min(size - kLeastFrameBytes, kMaxFrameBytes);
-  std::size_t tries = 0;
-  for (std::size_t n = longest / 4 * 4; n >= kLeastFrameBytes && tries < kMostTries; n -= 4) {
-    if (begins_with(n)) return n;
-    ++tries;
   }
-  return 0;
+  // All but the last are equally long, and the last is no longer.
+  std::array<std::size_t, kMostCuts> cuts;
+  std::size_t found = 0;
+  for (std::size_t at = std::min(size, kMaxFrameBytes) / 4 * 4;
+       at >= kLeastFrameBytes && found < cuts.size(); at -= 4) {
+    if (may_be_cut_at(at)) cuts[found++] = at;
+  }
+  const auto likely = std::span(cuts).first(found);
+  const auto exact = std::ranges::find_if(likely, [&](std::size_t at) { return begins_with(at); });
+  if (exact != likely.end()) return *exact;
+  const auto behind =
+      std::ranges::find_if(likely, [&](std::size_t at) { return begins_behind_gap(at); });
+  if (behind != likely.end()) return *behind;
+  return likely.empty() && size <= kMaxFrameBytes && check(segment(0), 0) ? size : 0;
+}
+
+/// Whether what lies there can be the headers of a frame; almost nothing else can.
+bool UdpInbox::may_be_cut_at(std::size_t at) const {
+  if (at < kLeastFrameBytes || at >= size_ || at % 4 != 0 || at > kMaxFrameBytes) return false;
+  const std::size_t last = (size_ - 1) % at + 1;
+  const std::byte* const first = bytes_->data();
+  const std::byte* const next = first + at;
+  constexpr std::byte kVersion{0x0F};
+  return last >= kLeastFrameBytes && (next[1] & kVersion) == std::byte{0} && next[2] == first[2] &&
+         next[3] == first[3];  // the partition
+}
+
+/// The frame that the sender is likely to send next.
+bool UdpInbox::begins_with(std::size_t bytes) const {
+  const std::span<std::byte> first(bytes_->data(), bytes);
+  return icrc_of(first, first_identification_).matches(first.last<wire::kIcrcSize>());
+}
+
+/// One a little later than that, of a sender that counts.
+bool UdpInbox::begins_behind_gap(std::size_t bytes) {
+  if (!local_.is_ipv4()) return false;
+  const std::span<std::byte> first(bytes_->data(), bytes);
+  const auto stored = first.last<wire::kIcrcSize>();
+  const auto real =
+      wire::recover_identification(icrc_of(first, first_identification_).remainder(stored),
+                                   bytes - wire::kIcrcSize, first_identification_);
+  if (!real || static_cast<std::uint16_t>(*real - first_identification_) > kMostMissed)
+    return false;
+  next_identification_ = *real;
+  counts_ = *real != 0;
+  return true;
 }
 
 /// Behind requests: behind answers, which it acknowledges too, it would be early.
@@ -235,28 +268,38 @@ wire::Icrc UdpInbox::icrc_of(std::span<std::byte> bytes, std::uint16_t identific
   return icrc;
 }
 
+/// A frame had the identification that was likely.
+void UdpInbox::on_expected() {
+  if (counts_) {
+    next_identification_ = static_cast<std::uint16_t>(first_identification_ + 1);
+    if (next_identification_ % kNotedEach == 0) {
+      identifications_.accept(incoming_.flow.source, incoming_.flow.source_port,
+                              first_identification_);
+    }
+  } else if (!noted_) {
+    identifications_.note_usual(incoming_.flow.source, incoming_.flow.source_port);
+    noted_ = true;
+  }
+}
+
 bool UdpInbox::check(std::span<std::byte> bytes, std::uint16_t place) {
   const auto identification = static_cast<std::uint16_t>(first_identification_ + place);
   const auto stored = bytes.last<wire::kIcrcSize>();
   const wire::Icrc icrc = icrc_of(bytes, identification);
   if (icrc.matches(stored)) [[likely]] {
-    if (first_identification_ != 0) {
-      next_identification_ = static_cast<std::uint16_t>(first_identification_ + 1);
-    } else if (!noted_) {
-      identifications_.note_usual(incoming_.flow.source);
-      noted_ = true;
-    }
+    on_expected();
     return true;
   }
   if (!local_.is_ipv4()) return false;
   const auto real = wire::recover_identification(icrc.remainder(stored),
                                                  bytes.size() - wire::kIcrcSize, identification);
-  if (!real || (*real != place && !identifications_.accept(incoming_.flow.source, *real))) {
+  if (!real || (*real != place && !identifications_.accept(incoming_.flow.source,
+                                                           incoming_.flow.source_port, *real))) {
     return false;
   }
   first_identification_ = static_cast<std::uint16_t>(*real - place);
-  next_identification_ =
-      first_identification_ == 0 ? 0 : static_cast<std::uint16_t>(first_identification_ + 1);
+  counts_ = first_identification_ != 0;
+  next_identification_ = counts_ ? static_cast<std::uint16_t>(first_identification_ + 1) : 0;
   return true;
 }
 

@@ -33,9 +33,6 @@ class UdpInbox {
   bool fill_alone(int fd);
   /// The last call was the shorter one, and found no good frame: another such may fare no better.
   bool in_doubt() const { return in_doubt_; }
-  /// Whoever sent last counts in the identification. Where what it sends is joined, and a number
-  /// was missed, the ICRCs do not show where to cut.
-  bool sender_counts() const { return next_identification_ != 0; }
   /// The next frame, which lives until the next call. An acknowledgement that came behind requests
   /// goes first: so a program learns that its message arrived before it sees what the peer replied.
   /// Null: it is not one, dropped() says why.
@@ -51,9 +48,13 @@ class UdpInbox {
   bool accept_source();
   void cut(std::size_t size, std::size_t segment);
   std::size_t find_cut(std::size_t size);
+  bool may_be_cut_at(std::size_t at) const;
+  bool begins_with(std::size_t bytes) const;
+  bool begins_behind_gap(std::size_t bytes);
   bool ends_with_acknowledgement() const;
   std::span<std::byte> segment(std::size_t index) const;
   wire::Icrc icrc_of(std::span<std::byte> bytes, std::uint16_t identification) const;
+  void on_expected();
   bool check(std::span<std::byte> bytes, std::uint16_t place);
 
   const Gid local_;
@@ -63,7 +64,8 @@ class UdpInbox {
   // Of the sender of what is in the buffer.
   SocketAddress from_{};
   bool usable_ = false;  ///< the address has the right family
-  bool noted_ = false;   ///< in the book
+  bool noted_ = false;   ///< in the book, as one that does not count
+  bool counts_ = false;  ///< in the identification
   Incoming incoming_;    ///< the frame that was handed out last
   Drop dropped_ = Drop::kMalformed;
   std::optional<wire::IcrcPrefix> prefix_;

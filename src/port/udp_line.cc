@@ -1,13 +1,38 @@
 #include "port/udp_line.h"
 
-#include <sys/socket.h>
+#include <linux/net_tstamp.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <span>
 
+#include "base/big_endian.h"
+#include "port/address_share.h"
 #include "wire/udp.h"
 
 namespace weft::port {
+namespace {
+
+bool set_timestamps(int fd, int what) {
+  return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &what, sizeof what) == 0;
+}
+
+bool connect_to(int fd, const SocketAddress& to) { return connect(fd, &to.generic, to.size) == 0; }
+
+/// The identification in a copy of a datagram that we sent, which begins with whatever headers the
+/// device needs.
+std::optional<std::uint16_t> identification_in(std::span<const std::byte> copy,
+                                               std::size_t payload) {
+  const std::size_t headers = wire::Ipv4::kSize + wire::Udp::kSize;
+  if (copy.size() < headers + payload) return std::nullopt;
+  const std::byte* ip = copy.data() + (copy.size() - headers - payload);
+  constexpr std::byte kVersionAndLength{0x45}, kUdp{17};
+  if (ip[0] != kVersionAndLength || ip[9] != kUdp) return std::nullopt;
+  return base::load_be<std::uint16_t>(ip + 4);
+}
+
+}  // namespace
 
 std::optional<UdpLine::Turn> UdpLine::wait_for_turn(std::uint64_t key) {
   lock_.lock();
@@ -39,13 +64,40 @@ void UdpLine::note(const network::Flow& flow, std::uint64_t key) {
 }
 
 bool UdpLine::open(const network::Flow& flow) {
-  if (!socket_) {
-    auto opened = open_send_socket(address_, interface_, kSendSockets);
-    if (!opened) return false;
-    socket_ = std::move(*opened);
-  }
+  // Another source port each time: somebody may be listening for the last one (udp_inlet.h).
+  auto opened = open_line_socket(address_, interface_, opened_++);
+  if (!opened) return false;
+  socket_ = std::move(*opened);
   const auto to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
-  return connect(socket_->socket.fd(), &to.generic, to.size) == 0;
+  return connect_to(socket_->socket.fd(), to) && (!address_.is_ipv4() || learn_identification());
+}
+
+/// Whoever asks when a datagram leaves gets a copy of it back, with its headers. It goes to our own
+/// address, and means nothing there.
+std::optional<std::uint16_t> UdpLine::next_looked_up() {
+  const int fd = socket_->socket.fd();
+  const auto probe = AddressShare::blank_probe();
+  const auto here = to_socket_address({address_, wire::kRoceUdpPort}, interface_);
+  if (sendto(fd, probe.data(), probe.size(), MSG_DONTWAIT, &here.generic, here.size) < 0) {
+    return std::nullopt;
+  }
+  std::array<std::byte, 256> copy;
+  const ssize_t got = recv(fd, copy.data(), copy.size(), MSG_ERRQUEUE | MSG_DONTWAIT);
+  if (got < 0) return std::nullopt;
+  const auto found =
+      identification_in(std::span(copy).first(static_cast<std::size_t>(got)), probe.size());
+  if (!found) return std::nullopt;
+  return static_cast<std::uint16_t>(*found + 1);
+}
+
+bool UdpLine::learn_identification() {
+  const int fd = socket_->socket.fd();
+  if (!set_timestamps(fd, SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE)) return false;
+  const auto first = next_looked_up();
+  const auto second = first ? next_looked_up() : first;
+  if (!set_timestamps(fd, 0) || !second) return false;
+  identification_ = *second;
+  return *second == static_cast<std::uint16_t>(*first + 1);  // else it does not count by ones
 }
 
 }  // namespace weft::port

@@ -1,8 +1,8 @@
 // A line: one more send-only socket of a UDP port, connected to one peer, for the flow that sends
 // most. The kernel need not look for the way each time, which is a tenth of what
-// a ping takes. Only over IPv6: over IPv4 the kernel counts in the identification of what a
-// connected socket sends, the ICRC covers it, and a receiver that is not shown it would have to
-// guess. Once anything goes wrong, the line is given up, and the port's other sockets carry on.
+// a ping takes. Over IPv4 the kernel counts in the identification of what a connected socket sends,
+// and the ICRC covers it: so where the count stands is looked up when the line is made, and kept
+// here. Once anything goes wrong, the line is given up, and the port's other sockets carry on.
 //
 // A flow that has the line sends everything there, so that its frames stay in order. Owned by the
 // port; any thread.
@@ -35,7 +35,10 @@ class UdpLine {
 
     int fd() const { return line_->socket_->socket.fd(); }
     std::uint16_t source_port() const { return line_->socket_->port; }
-    /// A call failed: from now on the flow has no line.
+    /// Of the message's first frame; the others count on.
+    std::uint16_t identification() const { return line_->identification_; }
+    void on_sent() { ++line_->identification_; }
+    /// Nobody knows what the kernel has counted: from now on the flow has no line.
     void give_up() {
       line_->served_.store(0, std::memory_order_release);
       ++line_->failures_;
@@ -50,7 +53,6 @@ class UdpLine {
 
   /// Before frames of the flow leave. Nothing: it has no line.
   std::optional<Turn> turn(const network::Flow& flow) {
-    if (address_.is_ipv4()) return std::nullopt;
     const std::uint64_t key = key_of(flow);
     if (served_.load(std::memory_order_acquire) == key) return wait_for_turn(key);
     note(flow, key);
@@ -76,12 +78,16 @@ class UdpLine {
   void note(const network::Flow& flow, std::uint64_t key);
   // With the lock held:
   bool open(const network::Flow& flow);
+  bool learn_identification();
+  std::optional<std::uint16_t> next_looked_up();
 
   const Gid address_;
   const std::uint32_t interface_;
   std::atomic<std::uint64_t> served_{0};  ///< key of the flow that has the line; 0: none has
   base::Lock lock_;
   std::optional<SendSocket> socket_;
+  std::uint16_t identification_ = 0;  ///< of what is sent next
+  std::size_t opened_ = 0;            ///< so many sockets there were
   std::uint64_t candidate_ = 0;
   std::uint32_t calls_ = 0;  ///< of the candidate
   std::uint32_t failures_ = 0;

@@ -12,6 +12,7 @@
 #include "port/local_interface.h"
 #include "port/udp_groups.h"
 #include "port/udp_inbox.h"
+#include "port/udp_inlet.h"
 #include "port/udp_run.h"
 
 namespace weft::port {
@@ -29,6 +30,8 @@ constexpr unsigned kPollsPerGroupLook = 4;
 /// After so many frames that came alone, the next are taken to do so too; then one look in so many
 /// asks for their quality all the same.
 constexpr unsigned kLoneFrames = 32, kLooksPerQuality = 64;
+/// Of the inlet and the port's own socket, one is looked at as seldom as this if nothing is there.
+constexpr unsigned kMostLooksPerOther = 8;
 
 Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
                                                  Sharing sharing, std::optional<unsigned> slot) {
@@ -95,7 +98,9 @@ UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socke
       inbox_(std::make_unique<UdpInbox>(address)),
       share_(std::move(share)),
       groups_(std::make_unique<UdpGroups>(address, interface)),
-      line_(std::make_unique<UdpLine>(address, interface)) {
+      line_(std::make_unique<UdpLine>(address, interface)),
+      inlet_(std::make_unique<UdpInlet>(address, interface,
+                                        share_ != nullptr ? Sharing::kShared : Sharing::kAlone)) {
   if (share_ != nullptr) others_ = watch(share_->fd());
 }
 
@@ -159,7 +164,7 @@ SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
   flow.source_port = socket.port;
   const SocketAddress to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
   UdpRun run;
-  const std::size_t readable = run.build(frames, flow);
+  const std::size_t readable = run.build(frames, flow, 0);  // what is unconnected does not count
   if (readable < frames.size()) {
     SendOutcome before;
     if (readable > 0) before = send_together(frames.first(readable));
@@ -185,11 +190,12 @@ bool UdpPort::send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> fram
   flow.source = address_;
   flow.source_port = turn.source_port();
   UdpRun run;
-  if (run.build(frames, flow) < frames.size()) return false;
+  if (run.build(frames, flow, turn.identification()) < frames.size()) return false;
   if (run.send(turn.fd()) != 0) {
     turn.give_up();
     return false;
   }
+  turn.on_sent();
   return true;
 }
 
@@ -226,11 +232,40 @@ unsigned UdpPort::polls_per_look(bool idle) const {
          (looks_in_vain_ >= kManyLooks ? kLessOften : 1);
 }
 
-/// By the shorter call while a program waits for one frame at a time.
+std::array<int, 2> UdpPort::other_wait_fds() const { return {others_.get(), inlet_->fd()}; }
+
+/// From where the last one came; now and then from the other, less and less often if in vain.
 bool UdpPort::fill_inbox() {
+  if (!inlet_->is_open()) return fill_from_own();
+  const bool look_at_other = ++looks_at_one_ >= looks_per_other_;
+  if (!look_at_other) return inlet_leads_ ? fill_from_inlet() : fill_from_own();
+  looks_at_one_ = 0;
+  if (inlet_leads_ ? fill_from_own() : fill_from_inlet()) {
+    inlet_leads_ = !inlet_leads_;
+    looks_per_other_ = 1;
+    return true;
+  }
+  looks_per_other_ = std::min(2 * looks_per_other_, kMostLooksPerOther);
+  return inlet_leads_ ? fill_from_inlet() : fill_from_own();
+}
+
+bool UdpPort::fill_from_inlet() {
+  if (!fill_by(inlet_->fd())) return false;
+  inlet_->note_taken();
+  return true;
+}
+
+bool UdpPort::fill_from_own() {
+  if (!fill_by(receive_socket_.fd())) return false;
+  inlet_->note_missed(inbox_->from());
+  return true;
+}
+
+/// By the shorter call while a program waits for one frame at a time.
+bool UdpPort::fill_by(int fd) {
   const bool alone = lone_frames_ >= kLoneFrames && ++looks_ % kLooksPerQuality != 0 &&
-                     !all_qualities_.load(std::memory_order_relaxed) && !inbox_->sender_counts();
-  if (!(alone ? inbox_->fill_alone(receive_socket_.fd()) : inbox_->fill(receive_socket_.fd()))) {
+                     !all_qualities_.load(std::memory_order_relaxed);
+  if (!(alone ? inbox_->fill_alone(fd) : inbox_->fill(fd))) {
     waited_ = true;
     return false;
   }
@@ -286,6 +321,7 @@ std::size_t UdpPort::take_from_groups(Receiver& receiver, std::size_t max) {
 
 void UdpPort::tell_all_qualities() {
   ask_for_hop_limits(receive_socket_, address_.is_ipv4());
+  inlet_->tell_hop_limits();
   all_qualities_.store(true, std::memory_order_relaxed);
 }
 

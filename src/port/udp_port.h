@@ -28,6 +28,7 @@ namespace weft::port {
 
 class AddressShare;
 class UdpGroups;
+class UdpInlet;
 class UdpInbox;
 
 class UdpPort final : public Port {
@@ -47,7 +48,7 @@ class UdpPort final : public Port {
   /// keep it.
   std::size_t receive(Receiver& receiver, std::size_t max) override;
   int wait_fd() const override { return receive_socket_.fd(); }
-  int other_wait_fd() const override { return others_.get(); }
+  std::array<int, 2> other_wait_fds() const override;
   std::optional<unsigned> number_slot() const override;
   /// Frames that came together may be handed up in several calls.
   Nanoseconds next_deadline() const override {
@@ -69,6 +70,9 @@ class UdpPort final : public Port {
   UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
           SendSocket send_socket, std::unique_ptr<AddressShare> share);
   bool fill_inbox();
+  bool fill_from_inlet();
+  bool fill_from_own();
+  bool fill_by(int fd);
   unsigned polls_per_look(bool idle) const;
   void hand_up(Receiver& receiver, std::size_t* handed_up);
   static void tell_dropped(Receiver& receiver, Drop drop);
@@ -97,6 +101,10 @@ class UdpPort final : public Port {
   const std::unique_ptr<AddressShare> share_;  ///< null: the address is ours alone
   const std::unique_ptr<UdpGroups> groups_;
   const std::unique_ptr<UdpLine> line_;
+  const std::unique_ptr<UdpInlet> inlet_;
+  bool inlet_leads_ = false;      ///< it had something last, of it and our own socket
+  unsigned looks_per_other_ = 1;  ///< so many looks at the one for each at the other
+  unsigned looks_at_one_ = 0;
   host::Fd others_;  ///< of all sockets but the port's own, when it is shared
   unsigned polls_ = 0, group_polls_ = 0;
   bool busy_ = false;         ///< one datagram is likely to be followed by another

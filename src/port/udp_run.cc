@@ -91,14 +91,15 @@ std::size_t UdpRun::length(std::span<const Outgoing> frames) {
   return count;
 }
 
-std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow& flow) {
+std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow& flow,
+                          std::uint16_t identification) {
   WEFT_ASSERT(frames.size() <= kMostFrames);
   parts_count_ = 0;
   end_ = scratch_.data();
   control_bytes_ = 0;
   const wire::IcrcPrefix& prefix = prefix_of(flow);
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (!add(*frames[i].frame, prefix, i)) return i;
+    if (!add(*frames[i].frame, prefix, static_cast<std::uint16_t>(identification + i))) return i;
   }
   header_ = {};
   header_.msg_iov = parts_.data();
@@ -116,7 +117,7 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
 }
 
 bool UdpRun::add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
-                 std::size_t index) {
+                 std::uint16_t identification) {
   std::byte* const at = end_;
   std::size_t header_bytes = frame.headers.info().header_bytes;
   if (header_bytes == wire::Bth::kSize) [[likely]] {
@@ -129,9 +130,8 @@ bool UdpRun::add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefi
   const std::size_t pad = frame.headers.bth.pad_count;
   WEFT_ASSERT(pad <= kMaxPad);
   const std::byte unchecked = std::exchange(at[wire::kUncheckedByte], wire::kOnes);
-  // The kernel numbers what it cuts apart, from 0; a datagram by itself has 0 too.
   wire::Icrc icrc = prefix.start(static_cast<std::uint16_t>(wire::Udp::kSize + frame_bytes(frame)),
-                                 static_cast<std::uint16_t>(index));
+                                 identification);
   std::byte* tail = at + header_bytes;
   if (payload <= kCopiedBytes) {
     if (!copy_payload(tail, frame)) return false;

@@ -30,9 +30,11 @@ class UdpRun {
   /// How many of the first frames go together. At least 1; they are all of one IP family.
   static std::size_t length(std::span<const Outgoing> frames);
 
-  /// Takes the frames, as one run; `flow` has the addresses and ports that they will really have.
-  /// Returns how many payloads could be read: with fewer than there are, send only those, anew.
-  std::size_t build(std::span<const Outgoing> frames, const network::Flow& flow);
+  /// Takes the frames, as one run; `flow` has the addresses and ports that they will really have,
+  /// and the kernel numbers them from `identification` on. Returns how many payloads could be read:
+  /// with fewer than there are, send only those, anew.
+  std::size_t build(std::span<const Outgoing> frames, const network::Flow& flow,
+                    std::uint16_t identification);
 
   /// One call; 0 or an error number.
   int send_to(int fd, const SocketAddress& to);
@@ -47,7 +49,8 @@ class UdpRun {
   static constexpr std::size_t kMostParts = 1024;
   static constexpr std::size_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
-  bool add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix, std::size_t index);
+  bool add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
+           std::uint16_t identification);
   /// The next bytes that were written here; joined to the part before if that ends there.
   void add_written(std::byte* at, std::size_t size);
   void put_control(int level, int type, const void* value, std::size_t size);

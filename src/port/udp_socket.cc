@@ -21,7 +21,8 @@ constexpr int kBufferBytes = 4 << 20;
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
 constexpr std::size_t kFirstSourcePort = 0xEF00;
 constexpr std::size_t kSourcePortsPerSocket = 0x1000 / kSendSockets;
-static_assert(kFirstSourcePort + (kSendSockets + 1) * kSourcePortsPerSocket == 0x10000);
+constexpr std::size_t kFirstLinePort = kFirstSourcePort + kSendSockets * kSourcePortsPerSocket;
+static_assert(kFirstLinePort + kSourcePortsPerSocket == 0x10000);
 
 /// Of groups, those that stay on the link or on the interface.
 bool is_link_local(const Gid& address) {
@@ -146,6 +147,28 @@ bool drop_everything(const Socket& socket) {
   return setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
+/// Bound to the first of kSourcePortsPerSocket ports that is free, from the `start`-th on.
+Result<SendSocket> open_sending(const Gid& address, std::uint32_t interface, std::size_t first,
+                                std::size_t start) {
+  auto socket = make_socket(address);
+  if (!socket) return tl::unexpected(socket.error());
+  if (!drop_everything(*socket)) {
+    return socket_error(address, "closing a sending socket for input", errno);
+  }
+  enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
+  const bool classed = address.is_ipv4()
+                           ? set(*socket, IPPROTO_IP, IP_TOS, kUsualTrafficClass)
+                           : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
+  if (!classed) return socket_error(address, "setting a traffic class", errno);
+  set_multicast_way(*socket, address, interface);
+  for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
+    const auto port = static_cast<std::uint16_t>(first + (start + i) % kSourcePortsPerSocket);
+    if (bind_to(*socket, {address, port}, interface)) return SendSocket{std::move(*socket), port};
+    if (errno != EADDRINUSE) break;
+  }
+  return socket_error(address, "binding a source port", errno);
+}
+
 }  // namespace
 
 SocketAddress to_socket_address(const Endpoint& endpoint, std::uint32_t interface) {
@@ -194,20 +217,32 @@ void accept_runs(const Socket& socket) {
   set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
 }
 
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
+Result<Socket> make_receive_socket(const Gid& address) {
   auto socket = make_socket(address);
   if (!socket) return socket;
   if (!ask_for_quality(*socket, address.is_ipv4())) {
     return socket_error(address, "setting up the receiving socket", errno);
   }
   enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
-  if (sharing == Sharing::kShared && !set(*socket, SOL_SOCKET, SO_REUSEPORT, 1)) {
+  return socket;
+}
+
+Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::uint32_t interface,
+                                 Sharing sharing) {
+  if (sharing == Sharing::kShared && !set(socket, SOL_SOCKET, SO_REUSEPORT, 1)) {
     return socket_error(address, "sharing the UDP port", errno);
   }
-  if (!bind_to(*socket, {address, wire::kRoceUdpPort}, interface)) {
-    const int error_number = errno;
-    return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),
-                        error_number);
+  if (bind_to(socket, {address, wire::kRoceUdpPort}, interface)) return {};
+  const int error_number = errno;
+  return socket_error(address, "binding UDP port " + std::to_string(wire::kRoceUdpPort),
+                      error_number);
+}
+
+Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
+  auto socket = make_receive_socket(address);
+  if (!socket) return socket;
+  if (auto bound = bind_receive_socket(*socket, address, interface, sharing); !bound) {
+    return tl::unexpected(bound.error());
   }
   return socket;
 }
@@ -231,26 +266,16 @@ Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32
 
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
                                     std::size_t index) {
-  WEFT_ASSERT(index <= kSendSockets);
-  auto socket = make_socket(address);
-  if (!socket) return tl::unexpected(socket.error());
-  if (!drop_everything(*socket)) {
-    return socket_error(address, "closing a sending socket for input", errno);
-  }
-  enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
-  const bool classed = address.is_ipv4()
-                           ? set(*socket, IPPROTO_IP, IP_TOS, kUsualTrafficClass)
-                           : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
-  if (!classed) return socket_error(address, "setting a traffic class", errno);
-  set_multicast_way(*socket, address, interface);
-  const std::size_t first = kFirstSourcePort + index * kSourcePortsPerSocket;
-  for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
-    const auto port = static_cast<std::uint16_t>(first + i);
-    if (bind_to(*socket, {address, port}, interface)) return SendSocket{std::move(*socket), port};
-    if (errno != EADDRINUSE) break;
-  }
-  return socket_error(address, "binding a source port", errno);
+  WEFT_ASSERT(index < kSendSockets);
+  return open_sending(address, interface, kFirstSourcePort + index * kSourcePortsPerSocket, 0);
 }
+
+Result<SendSocket> open_line_socket(const Gid& address, std::uint32_t interface,
+                                    std::size_t count) {
+  return open_sending(address, interface, kFirstLinePort, count);
+}
+
+bool is_line_port(std::uint16_t port) { return port >= kFirstLinePort; }
 
 bool refuses_segments(int error_number) {
   return error_number == EIO || error_number == EOPNOTSUPP || error_number == ENOPROTOOPT;

@@ -1,14 +1,15 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
-// to ports of the range that RoCE senders use. IPv4 sockets stay unconnected and never fragment, so
-// the kernel writes identification 0, which the ICRC counts on. A Socket owns its descriptor, which
-// a forked child does not keep: its parent's address would be taken for as long as the child lives.
-// The functions are stateless, any thread.
+// to ports of the range that RoCE senders use. IPv4 sockets never fragment and stay unconnected
+// (but for one, see udp_line.h), so the kernel writes identification 0, which the ICRC counts on. A
+// Socket owns its descriptor, which a forked child does not keep: its parent's address would be
+// taken for as long as the child lives. The functions are stateless, any thread.
 #pragma once
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "host/fd.h"
@@ -40,6 +41,12 @@ struct SocketAddress {
   socklen_t size;
 };
 
+inline bool same(const SocketAddress& a, const SocketAddress& b) {
+  if (a.size != b.size) return false;
+  if (a.size == sizeof a.v4) return std::memcmp(&a.v4, &b.v4, sizeof a.v4) == 0;
+  return std::memcmp(&a.generic, &b.generic, a.size) == 0;
+}
+
 struct Endpoint {
   Gid address;
   std::uint16_t port = 0;
@@ -53,6 +60,10 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address);
 /// kShared: other processes of this user may open it too, see address_share.h.
 enum class Sharing : std::uint8_t { kAlone, kShared };
 Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing);
+/// The same in two steps: what was made hears nothing until it is bound.
+Result<Socket> make_receive_socket(const Gid& address);
+Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::uint32_t interface,
+                                 Sharing sharing);
 /// Hears what is sent to the group over the interface that has the `local` address, as do all
 /// others that have opened it.
 Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
@@ -69,10 +80,14 @@ struct SendSocket {
   Socket socket;
   std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
 };
-/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread. The one
-/// behind the last is the line's (udp_line.h).
+/// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
 inline constexpr std::size_t kSendSockets = 16;
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
+/// The `count`-th for a line (udp_line.h), which has a source port that lines had long ago or
+/// never.
+Result<SendSocket> open_line_socket(const Gid& address, std::uint32_t interface, std::size_t count);
+/// What a line sends comes from such a port.
+bool is_line_port(std::uint16_t port);
 
 /// What an error of sendmsg means for the frame.
 enum class SendError : std::uint8_t {
