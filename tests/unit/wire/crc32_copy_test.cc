@@ -107,7 +107,6 @@ INSTANTIATE_TEST_SUITE_P(Icrc, HeadersOfSize, testing::Values(Bth::kSize, 16, 28
                          testing::PrintToStringParamName());
 
 TEST_P(HeadersOfSize, are_covered_with_what_is_copied_behind_them_in_one_pass_or_two) {
-  // B2.3
   base::SeededRandom random(34);
   const std::size_t headers = GetParam();
   const Icrc start = IcrcPrefix(Ipv4{}, Udp{}).start(100);
