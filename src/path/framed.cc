@@ -409,7 +409,7 @@ class Framed final : public FramedPath {
     Batch& batch = this_batch();
     const std::size_t most = std::min<std::size_t>(most_frames_ - batch.count, budget.requests);
     const std::size_t n = machine_.next_shorts(qp, now, {batch.frames.data() + batch.count, most});
-    for (std::size_t i = 0; i < n; ++i) add(budget);
+    add(budget, n);
     return n;
   }
 
@@ -421,24 +421,30 @@ class Framed final : public FramedPath {
         {most_frames_ - std::min(most_frames_, batch.count), budget.requests, frames_left});
     const std::size_t n =
         machine_.next_middles(qp, now, first, {batch.frames.data() + batch.count, most});
-    for (std::size_t i = 0; i < n; ++i) add(budget);
+    add(budget, n);
   }
 
-  void add(Budget& budget) {
+  /// The next frames, which are built.
+  void add(Budget& budget, std::size_t frames = 1) {
     Batch& batch = this_batch();
-    const OutFrame& frame = batch.frames[batch.count];
-    port::Outgoing& out = batch.outgoing[batch.count++];
-    out.frame = &frame;
-    out.flow = flow_;
-    if constexpr (std::is_same_v<Machine, Ud>) {
-      out.flow.destination = frame.destination.gid;
-      out.flow.traffic_class = frame.destination.traffic_class;
-      out.flow.hop_limit = frame.destination.hop_limit;
-      out.flow.flow_label = frame.destination.flow_label;
+    const network::Flow flow = flow_;
+    std::uint64_t payload = 0;
+    for (const std::size_t end = batch.count + frames; batch.count < end; ++batch.count) {
+      const OutFrame& frame = batch.frames[batch.count];
+      port::Outgoing& out = batch.outgoing[batch.count];
+      out.frame = &frame;
+      out.flow = flow;
+      if constexpr (std::is_same_v<Machine, Ud>) {
+        out.flow.destination = frame.destination.gid;
+        out.flow.traffic_class = frame.destination.traffic_class;
+        out.flow.hop_limit = frame.destination.hop_limit;
+        out.flow.flow_label = frame.destination.flow_label;
+      }
+      payload += frame.payload_bytes();
     }
-    batch.bytes += frame.payload_bytes();
-    budget.bytes -= std::min<std::uint64_t>(budget.bytes, frame.payload_bytes());
-    --budget.requests;
+    batch.bytes += payload;
+    budget.bytes -= std::min(budget.bytes, payload);
+    budget.requests -= static_cast<std::uint32_t>(frames);
   }
 
   void account(QueuePair& qp, const port::SendOutcome& outcome) {

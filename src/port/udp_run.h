@@ -1,7 +1,8 @@
 // A run: frames that leave in one system call, because they have one way and one size, but for the
-// last one, which may be shorter. The kernel cuts it into datagrams (UDP_SEGMENT). Headers and
-// check codes are written here, and short payloads copied; longer ones go to the kernel from where
-// they lie. Lives on the stack of the thread that sends.
+// last one, which may be shorter. The kernel cuts it into datagrams (UDP_SEGMENT). All is written
+// here one behind the other: what is checked is what is sent, whatever the program does to its
+// memory meanwhile, and one piece costs the kernel less than many. Lives on the stack of the thread
+// that sends.
 #pragma once
 
 #include <netinet/in.h>
@@ -24,8 +25,6 @@ class UdpRun {
   static constexpr std::size_t kMostFrames = 64;
   /// What a UDP datagram may hold over IPv4; the whole run has to fit into one.
   static constexpr std::size_t kMostBytes = 65507;
-  /// Payloads up to this size are copied: a piece of its own costs the kernel more.
-  static constexpr std::size_t kCopiedBytes = 1024;
 
   /// How many of the first frames go together. At least 1; they are all of one IP family.
   static std::size_t length(std::span<const Outgoing> frames);
@@ -43,26 +42,20 @@ class UdpRun {
 
  private:
   static constexpr std::size_t kMaxPad = 3;
-  static constexpr std::size_t kScratchBytes = kMostBytes + wire::kMaxHeaderBytes;
-  /// For each frame what was written here and the pieces; what is written for two frames in a row
-  /// lies side by side.
-  static constexpr std::size_t kMostParts = 1024;
   static constexpr std::size_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
-  bool add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
+  void add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
            std::uint16_t identification);
-  /// The next bytes that were written here; joined to the part before if that ends there.
-  void add_written(std::byte* at, std::size_t size);
   void put_control(int level, int type, const void* value, std::size_t size);
   void put_quality(const network::Flow& flow);
 
-  msghdr header_;
-  std::size_t parts_count_ = 0;
-  std::byte* end_ = nullptr;  ///< of what is written
+  int send(int fd, const sockaddr* to, socklen_t to_size);
+
+  std::size_t bytes_ = 0;  ///< written; more than kMostBytes: none, the only frame is too long
   std::size_t control_bytes_ = 0;
-  std::array<iovec, kMostParts> parts_;
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control_;
-  std::array<std::byte, kScratchBytes> scratch_;
+  /// Aligned, because the kernel copies it more quickly then.
+  alignas(64) std::array<std::byte, kMostBytes> scratch_;
 };
 
 }  // namespace weft::port

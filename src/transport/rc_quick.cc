@@ -73,13 +73,14 @@ std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const 
   // The ordinary way finds out where it ends.
   if (!place || !place->vmm->identity()) return 0;
   const bool is_write = info.operation == wire::Operation::kWrite;
-  wire::Bth bth = before.headers.bth;
-  bth.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
+  wire::Bth common = before.headers.bth;
+  common.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
   for (std::uint32_t i = 0; i < n; ++i) {
-    bth.psn = first + i;
-    bth.ack_request = ask_for_acknowledgement(rq, bth.psn, false, false, now);
+    const Psn psn = first + i;
     OutFrame& frame = frames[i];
-    frame.headers.bth = bth;
+    frame.headers.bth = common;
+    frame.headers.bth.psn = psn;
+    frame.headers.bth.ack_request = ask_for_acknowledgement(rq, psn, false, false, now);
     frame.element = rq.cursor;
     frame.set_piece(reinterpret_cast<std::byte*>(place->address) + std::size_t{i} * mtu, mtu);
   }

@@ -3,8 +3,11 @@
 #include <isa-l/crc.h>
 
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
+#include "base/big_endian.h"
+#include "wire/crc32_copy.h"
 
 namespace weft::wire {
 namespace {
@@ -14,6 +17,17 @@ constexpr std::size_t kLeadBytes = 8;
 std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes) {
   if (bytes.empty()) return crc;
   return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
+/// False until it is initialized, which does no harm.
+const bool copies_in_one_pass = has_crc32_copy();
+
+std::uint32_t little_endian(const std::byte* at) {
+  return __builtin_bswap32(base::load_be<std::uint32_t>(at));
+}
+
+void copy_bytes(std::byte* to, std::span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }
 
 /// The leading ones, then IP and UDP header as the ICRC sees them.
@@ -85,6 +99,35 @@ Icrc& Icrc::add_first(std::span<const std::byte> block) {
 Icrc& Icrc::add(std::span<const std::byte> piece) {
   crc_ = crc32(crc_, piece);
   return *this;
+}
+
+Icrc& Icrc::add_first_copying(std::byte* at, std::size_t headers, std::span<const std::byte> rest) {
+  if (!copies_in_one_pass || rest.size() < kLeastCrc32Copy) {
+    return add_first_copying_before(at, headers, rest);
+  }
+  if (headers != Bth::kSize) return add_first({at, headers}).add_copying(at + headers, rest);
+  static_assert(kUncheckedByte == 4);
+  crc_ = crc32_copy(crc_, {little_endian(at), little_endian(at + 4) | 0xFF, little_endian(at + 8)},
+                    at + headers, rest);
+  return *this;
+}
+
+Icrc& Icrc::add_first_copying_before(std::byte* at, std::size_t headers,
+                                     std::span<const std::byte> rest) {
+  copy_bytes(at + headers, rest);
+  const std::byte unchecked = std::exchange(at[kUncheckedByte], kOnes);
+  add({at, headers + rest.size()});
+  at[kUncheckedByte] = unchecked;
+  return *this;
+}
+
+Icrc& Icrc::add_copying(std::byte* to, std::span<const std::byte> piece) {
+  if (copies_in_one_pass && piece.size() >= kLeastCrc32Copy) {
+    crc_ = crc32_copy(crc_, to, piece);
+    return *this;
+  }
+  copy_bytes(to, piece);
+  return add({to, piece.size()});
 }
 
 template <class Ip>

@@ -38,6 +38,16 @@ class Icrc {
   /// Everything after that, in pieces of any size, empty ones too.
   Icrc& add(std::span<const std::byte> piece);
 
+  /// The block right after the UDP header as a sender makes it: headers that are written at `at`
+  /// already, and what is copied behind them meanwhile. Reading that may fault: the caller guards
+  /// it, and after a fault neither the bytes at `at` nor the Icrc are of use.
+  Icrc& add_first_copying(std::byte* at, std::size_t headers, std::span<const std::byte> rest);
+  /// The same in two passes, for processors that cannot do it in one.
+  Icrc& add_first_copying_before(std::byte* at, std::size_t headers,
+                                 std::span<const std::byte> rest);
+  /// Copies and adds one more piece; guarded likewise.
+  Icrc& add_copying(std::byte* to, std::span<const std::byte> piece);
+
   std::uint32_t value() const { return crc_; }
   void store(std::span<std::byte, kIcrcSize> out) const {
     for (std::size_t i = 0; i < kIcrcSize; ++i) out[i] = static_cast<std::byte>(crc_ >> (8 * i));

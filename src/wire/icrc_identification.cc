@@ -2,28 +2,17 @@
 
 #include <array>
 
+#include "wire/crc32_polynomial.h"
 #include "wire/ipv4.h"
 #include "wire/udp.h"
 
 namespace weft::wire {
 namespace {
 
-// Polynomials over GF(2) modulo CRC-32's, lowest power in the highest bit, as the CRC itself keeps
-// them.
-constexpr std::uint32_t kPolynomial = 0xEDB8'8320;
-constexpr std::uint32_t kOne = 0x8000'0000;
-
-constexpr std::uint32_t times_x(std::uint32_t a) {
-  return (a & 1) != 0 ? a >> 1 ^ kPolynomial : a >> 1;
-}
-constexpr std::uint32_t divided_by_x(std::uint32_t a) {
-  return (a & kOne) != 0 ? (a ^ kPolynomial) << 1 | 1 : a << 1;
-}
-
 constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (; a != 0; a <<= 1, b = times_x(b)) {
-    if ((a & kOne) != 0) product ^= b;
+    if ((a & kCrc32One) != 0) product ^= b;
   }
   return product;
 }
@@ -32,7 +21,7 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
 constexpr std::size_t kLengthBits = 16;
 constexpr auto kShorter = [] {
   std::array<std::uint32_t, kLengthBits> out{};
-  std::uint32_t power = kOne;
+  std::uint32_t power = kCrc32One;
   for (int i = 0; i < 8; ++i) power = divided_by_x(power);
   for (std::uint32_t& entry : out) {
     entry = power;

@@ -307,24 +307,26 @@ TEST_F(UdpPorts, count_datagrams_that_are_too_short_or_too_long_as_malformed) {
 }
 
 TEST_F(UdpPorts, report_vanished_payload_after_sending_what_came_before) {
-  for (const bool unmapped : {true, false}) {
-    const memory::test::Pages pages(2);
-    const std::span<std::byte> whole(pages.data(), 64);
-    const std::span<std::byte> gone(pages.page(1) - 32, 64);
-    unmapped ? pages.unmap(1) : pages.protect(1, PROT_NONE);
-    std::array<OutFrame, 4> frames;
-    test::make_send(frames[0], 0, {&whole, 1});
-    test::make_send(frames[1], 1, {&whole, 1});
-    test::make_send(frames[2], 2, {&gone, 1});
-    test::make_send(frames[3], 3, {&whole, 1});
-    std::vector<Outgoing> out;
-    for (const auto& frame : frames) out.push_back({&frame, flow_to(b->address())});
-    const SendOutcome outcome = a->send(out);
-    EXPECT_EQ(outcome.status, SendStatus::kFaulted);
-    EXPECT_EQ(outcome.taken, 2u);
-    Collector collector;
-    test::receive(*b, collector, 2);
-    EXPECT_EQ(b->receive(collector, 8), 0u);
+  for (const std::size_t size : {64, 1024, 4096}) {
+    for (const bool unmapped : {true, false}) {
+      const memory::test::Pages pages(2);
+      const std::span<std::byte> whole(pages.data(), size);
+      const std::span<std::byte> gone(pages.page(1) - 32, size);
+      unmapped ? pages.unmap(1) : pages.protect(1, PROT_NONE);
+      std::array<OutFrame, 4> frames;
+      test::make_send(frames[0], 0, {&whole, 1});
+      test::make_send(frames[1], 1, {&whole, 1});
+      test::make_send(frames[2], 2, {&gone, 1});
+      test::make_send(frames[3], 3, {&whole, 1});
+      std::vector<Outgoing> out;
+      for (const auto& frame : frames) out.push_back({&frame, flow_to(b->address())});
+      const SendOutcome outcome = a->send(out);
+      EXPECT_EQ(outcome.status, SendStatus::kFaulted);
+      EXPECT_EQ(outcome.taken, 2u);
+      Collector collector;
+      test::receive(*b, collector, 2);
+      EXPECT_EQ(b->receive(collector, 8), 0u);
+    }
   }
 }
 
