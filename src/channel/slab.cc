@@ -11,7 +11,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::size_t kLine = 64, kPage = 4096;
+constexpr std::size_t kLine = 64, kSlabPage = 4096;
 constexpr std::size_t kChunkLeast = std::size_t{1} << 20, kChunkMost = std::size_t{4} << 20;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
@@ -19,7 +19,7 @@ constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to -
 /// The first place of the kind, not before `offset`.
 constexpr std::size_t first_from(std::size_t offset, Place place) {
   if (place == Place::kLine) return round_up(offset, kLine);
-  return round_up(offset + kPage / 2, kPage) - kPage / 2;
+  return round_up(offset + kSlabPage / 2, kSlabPage) - kSlabPage / 2;
 }
 
 }  // namespace
@@ -107,7 +107,8 @@ class Chunk {
  private:
   // An arena is shared memory: there only MADV_REMOVE frees the pages.
   void give_back_pages(std::size_t offset, std::size_t bytes) const {
-    const std::size_t first = round_up(offset, kPage), last = (offset + bytes) / kPage * kPage;
+    const std::size_t first = round_up(offset, kSlabPage),
+                      last = (offset + bytes) / kSlabPage * kSlabPage;
     if (first < last) {
       madvise(memory_ + first, last - first, arena_ != nullptr ? MADV_REMOVE : MADV_DONTNEED);
     }
@@ -131,7 +132,7 @@ Slab::~Slab() = default;
 Chunk* Slab::add_chunk(std::size_t least) {
   // A quarter of what there is, within bounds: few chunks where there are many channels.
   std::size_t bytes = std::clamp<std::size_t>(chunk_bytes_ / 4, kChunkLeast, kChunkMost);
-  bytes = round_up(std::max(bytes, least), kPage);
+  bytes = round_up(std::max(bytes, least), kSlabPage);
   auto chunk = std::make_unique<Chunk>();
   if (!chunk->create(pd_, bytes)) return nullptr;
   chunk_bytes_ += bytes;
@@ -149,7 +150,7 @@ Block Slab::allocate(std::size_t bytes, Place place) {
   free_kept();
   block = allocate_in_chunks(bytes, place);
   if (block.memory != nullptr) return block;
-  block.chunk = add_chunk(bytes + kPage);
+  block.chunk = add_chunk(bytes + kSlabPage);
   if (block.chunk != nullptr) block.memory = block.chunk->allocate(bytes, place);
   return block;
 }

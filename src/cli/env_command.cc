@@ -17,7 +17,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr const char* kExamples = R"text(
+constexpr const char* kEnvExamples = R"text(
 Examples:
   eval "$(weft env)"                            from now on, what this shell starts sees weft0
   eval "$(weft env --device weft0 --device weft1 --log info)"
@@ -26,11 +26,6 @@ Examples:
 constexpr const char* kVariables[] = {"WEFT_TREE",         "WEFT_DEVICES", "WEFT_LINK_LAYER",
                                       "WEFT_FIRST_UVERBS", "WEFT_LOG",     "WEFT_EXPLAIN",
                                       "WEFT_PCAP",         "WEFT_FAULTS",  "WEFT_FAULTS_SEED"};
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 /// In /tmp anybody could have made it before us.
 Result<std::string> folder_of_user() {
@@ -74,7 +69,7 @@ int refuse(std::string_view message) {
 }
 
 int unset(const std::string& library) {
-  const std::string rest = preload_list_without(library, variable("LD_PRELOAD"));
+  const std::string rest = preload_list_without(library, environment_variable("LD_PRELOAD"));
   if (rest.empty()) {
     fmt::print("unset LD_PRELOAD\n");
   } else {
@@ -95,7 +90,7 @@ std::string shell_word(std::string_view text) {
 CLI::App* add_env_command(CLI::App& app, EnvOptions& options) {
   CLI::App* env = app.add_subcommand(
       "env", "Prints what makes a shell's programs see weft's devices, for eval");
-  env->footer(kExamples);
+  env->footer(kEnvExamples);
   add_preload_options(*env, options.preload);
   env->add_flag("--unset", options.unset, "print what takes it back");
   return env;

@@ -24,11 +24,6 @@ constexpr const char* kFolders[] = {"../lib", "../lib/x86_64-linux-gnu", "../lib
 constexpr const char* kFolders[] = {"../lib", "../lib/aarch64-linux-gnu", "../lib64", "."};
 #endif
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 std::string absolute(const std::string& path) {
   if (path.empty() || path[0] == '/') return path;
   char folder[PATH_MAX];
@@ -36,7 +31,7 @@ std::string absolute(const std::string& path) {
 }
 
 Result<std::string> find_library() {
-  if (const std::string given = variable("WEFT_PRELOAD"); !given.empty()) {
+  if (const std::string given = environment_variable("WEFT_PRELOAD"); !given.empty()) {
     if (access(given.c_str(), R_OK) == 0) return absolute(given);
     return fail(Errc::kNotFound, fmt::format("WEFT_PRELOAD={}: {}", given, std::strerror(errno)));
   }
@@ -88,10 +83,15 @@ void for_each_entry(std::string_view list, Each each) {
 
 files::Machine true_machine() {
   // Inside another `weft run` the usual paths would show its devices as the machine's.
-  return {variable("WEFT_TREE").empty() ? "/" : "/proc/self/root/"};
+  return {environment_variable("WEFT_TREE").empty() ? "/" : "/proc/self/root/"};
 }
 
 }  // namespace
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
 
 void add_preload_options(CLI::App& command, PreloadOptions& options) {
   command
@@ -131,10 +131,10 @@ Result<Preload> prepare_preload(const PreloadOptions& options) {
   }
   preload.library = std::move(*library);
 
-  std::string devices = variable("WEFT_DEVICES");
+  std::string devices = environment_variable("WEFT_DEVICES");
   if (!options.devices.empty()) devices = fmt::format("{}", fmt::join(options.devices, ","));
   std::string link_layer =
-      options.link_layer.empty() ? variable("WEFT_LINK_LAYER") : options.link_layer;
+      options.link_layer.empty() ? environment_variable("WEFT_LINK_LAYER") : options.link_layer;
   if (link_layer.empty()) link_layer = "roce";
   const auto layer = files::parse_link_layer(link_layer);
   if (!layer) {
@@ -162,7 +162,7 @@ Result<Preload> prepare_preload(const PreloadOptions& options) {
   auto set = [&](const char* name, std::string value) {
     preload.variables.emplace_back(name, std::move(value));
   };
-  set("LD_PRELOAD", preload_list(preload.library, variable("LD_PRELOAD")));
+  set("LD_PRELOAD", preload_list(preload.library, environment_variable("LD_PRELOAD")));
   set("WEFT_DEVICES", devices.empty() ? "weft0" : devices);
   set("WEFT_LINK_LAYER", link_layer);
   set("WEFT_FIRST_UVERBS", std::to_string(first_uverbs));

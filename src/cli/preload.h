@@ -34,6 +34,9 @@ struct Preload {
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
+/// Empty where there is none of that name.
+std::string environment_variable(const char* name);
+
 /// What the options and the environment ask for, checked; options come first.
 Result<Preload> prepare_preload(const PreloadOptions& options);
 

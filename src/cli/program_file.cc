@@ -18,7 +18,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr int kNotFound = 127, kNotStarted = 126, kNotPreloaded = 2;
+constexpr int kProgramNotFound = 127, kProgramNotStarted = 126, kNotPreloaded = 2;
 constexpr int kDeepestScript = 4;  // the kernel's bound
 constexpr std::size_t kLongestFirstLine = 256;
 
@@ -93,7 +93,7 @@ std::optional<Obstacle> of_elf(const std::string& path, int fd, std::string_view
                                 path)};
   };
   if (start.size() > EI_CLASS && start[EI_CLASS] != ELFCLASS64) return foreign();
-  if (!header) return Obstacle{kNotStarted, fmt::format("{}: the file is cut off", path)};
+  if (!header) return Obstacle{kProgramNotStarted, fmt::format("{}: the file is cut off", path)};
   if (header->e_machine != kMachine) return foreign();
   constexpr std::size_t kMostHeaders = 128;
   const std::size_t count = std::min<std::size_t>(header->e_phnum, kMostHeaders);
@@ -139,21 +139,21 @@ std::optional<std::string> interpreter_of(std::string_view start) {
   return words[0];
 }
 
-std::optional<Obstacle> obstacle_to(const std::string& program, int depth) {
+std::optional<Obstacle> obstacle_at(const std::string& program, int depth) {
   int error = 0;
   const auto path = found(program, error);
   if (!path) {
-    return Obstacle{kNotFound, fmt::format("{}: {}", program,
-                                           program.find('/') == std::string::npos
-                                               ? "there is no such program in PATH"
-                                               : std::strerror(error))};
+    return Obstacle{kProgramNotFound, fmt::format("{}: {}", program,
+                                                  program.find('/') == std::string::npos
+                                                      ? "there is no such program in PATH"
+                                                      : std::strerror(error))};
   }
   struct stat status {};
   if (stat(path->c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    return Obstacle{kNotStarted, fmt::format("{} is a directory", *path)};
+    return Obstacle{kProgramNotStarted, fmt::format("{} is a directory", *path)};
   }
   if (access(path->c_str(), X_OK) != 0) {
-    return Obstacle{kNotStarted, fmt::format("{}: {}", *path, std::strerror(errno))};
+    return Obstacle{kProgramNotStarted, fmt::format("{}: {}", *path, std::strerror(errno))};
   }
   const int fd = open(path->c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};  // May be started but not read: it has to be believed.
@@ -166,13 +166,13 @@ std::optional<Obstacle> obstacle_to(const std::string& program, int depth) {
   }
   close(fd);
   if (obstacle || !interpreter || depth == kDeepestScript) return obstacle;
-  obstacle = obstacle_to(*interpreter, depth + 1);
+  obstacle = obstacle_at(*interpreter, depth + 1);
   if (obstacle) obstacle->message = fmt::format("{} is a script: {}", *path, obstacle->message);
   return obstacle;
 }
 
 }  // namespace
 
-std::optional<Obstacle> obstacle_to(const std::string& program) { return obstacle_to(program, 0); }
+std::optional<Obstacle> obstacle_to(const std::string& program) { return obstacle_at(program, 0); }
 
 }  // namespace weft::cli

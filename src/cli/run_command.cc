@@ -12,7 +12,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kRunExamples = R"(
 Examples:
   weft run -- ibv_devinfo                           one device, weft0
   weft run -- ./server                              your program, as it is
@@ -63,7 +63,7 @@ tl::expected<int, int> run_program(const RunOptions& options) {
 CLI::App* add_run_command(CLI::App& app, RunOptions& options) {
   CLI::App* run = app.add_subcommand(
       "run", "Runs a program, unmodified, on a machine without RDMA: it sees weft's devices");
-  run->footer(kExamples);
+  run->footer(kRunExamples);
   add_preload_options(*run, options.preload);
   return run;
 }

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kSimExamples = R"(
 Examples:
   weft sim --seed 7                    one world, and what happened in it
   weft sim --seed 7 --trace            the same, with a line for each event
@@ -197,7 +197,7 @@ int run_many(const SimOptions& options) {
 CLI::App* add_sim_command(CLI::App& app, SimOptions& options) {
   CLI::App* sim = app.add_subcommand(
       "sim", "Runs simulated worlds: nodes, faults and checks, all decided by one seed");
-  sim->footer(kExamples);
+  sim->footer(kSimExamples);
   auto* one = sim->add_option("--seed", options.seed, "the world of this seed");
   sim->add_option("--seeds", options.seeds, "so many worlds in a row")->excludes(one);
   sim->add_option("--first-seed", options.first_seed, "where to begin")->excludes(one);

@@ -29,15 +29,15 @@ struct Mapping {
 constinit thread_local unsigned holds_of_thread = 0;
 
 // Vectors of plain values: the child walks and clears them without touching the heap.
-class Registry {
+class ForkRegistry {
  public:
-  static Registry& instance() {
+  static ForkRegistry& instance() {
     // Never destroyed: objects that outlive the static ones still register and unregister.
-    static Registry& registry = *new Registry;
+    static ForkRegistry& registry = *new ForkRegistry;
     return registry;
   }
 
-  Registry() {
+  ForkRegistry() {
     const int error = pthread_atfork([] { instance().before_fork(); }, [] { instance().release(); },
                                      [] { instance().in_child(); });
     WEFT_ASSERT(error == 0);
@@ -146,34 +146,34 @@ class Registry {
 };
 
 // From the start of the process, so that every fork is counted.
-[[maybe_unused]] const Registry& at_start = Registry::instance();
+[[maybe_unused]] const ForkRegistry& at_start = ForkRegistry::instance();
 
 }  // namespace
 
 void forget_mapping_in_child(void* data, std::size_t size) {
-  Registry::instance().add(Mapping{data, size});
+  ForkRegistry::instance().add(Mapping{data, size});
 }
 
-void mapping_is_gone(void* data) { Registry::instance().remove(data); }
+void mapping_is_gone(void* data) { ForkRegistry::instance().remove(data); }
 
 int close_in_child(int fd) {
   if (!mark_as_ours(fd)) {
     close(fd);
     return -1;
   }
-  return Registry::instance().add_fd(fd);
+  return ForkRegistry::instance().add_fd(fd);
 }
 
-void fd_is_gone(int fd) { Registry::instance().remove_fd(fd); }
+void fd_is_gone(int fd) { ForkRegistry::instance().remove_fd(fd); }
 
-void call_in_child(void (*function)()) { Registry::instance().add(function); }
+void call_in_child(void (*function)()) { ForkRegistry::instance().add(function); }
 
 ForkHold::ForkHold() {
-  if (holds_of_thread++ == 0) Registry::instance().enter();
+  if (holds_of_thread++ == 0) ForkRegistry::instance().enter();
 }
 
 ForkHold::~ForkHold() {
-  if (--holds_of_thread == 0) Registry::instance().leave();
+  if (--holds_of_thread == 0) ForkRegistry::instance().leave();
 }
 
 }  // namespace weft::host

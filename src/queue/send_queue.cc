@@ -7,8 +7,8 @@
 
 namespace weft::queue {
 namespace {
-constexpr std::size_t kAlignment = alignof(std::max_align_t);
-constexpr std::uint32_t kFirstElements = 2;
+constexpr std::size_t kSendAlignment = alignof(std::max_align_t);
+constexpr std::uint32_t kFirstSendElements = 2;
 }  // namespace
 
 void SendQueue::configure(const QueuePairLimits& limits) {
@@ -17,13 +17,13 @@ void SendQueue::configure(const QueuePairLimits& limits) {
   max_sge_ = static_cast<std::uint16_t>(limits.max_send_sge);
   max_inline_ = static_cast<std::uint16_t>(limits.max_inline_bytes);
   const std::size_t tail = std::max<std::size_t>(max_sge_ * sizeof(Sge), max_inline_);
-  stride_ =
-      static_cast<std::uint32_t>((sizeof(SendWqe) + tail + kAlignment - 1) & ~(kAlignment - 1));
+  stride_ = static_cast<std::uint32_t>((sizeof(SendWqe) + tail + kSendAlignment - 1) &
+                                       ~(kSendAlignment - 1));
 }
 
 bool SendQueue::grow() {
   if (size_ >= capacity_) return false;
-  const std::uint32_t elements = ring_ == nullptr ? kFirstElements : 2 * (mask_ + 1);
+  const std::uint32_t elements = ring_ == nullptr ? kFirstSendElements : 2 * (mask_ + 1);
   const std::uint32_t mask = std::min(elements, std::bit_ceil(capacity_)) - 1;
   auto* block = static_cast<std::byte*>(
       ::operator new(sizeof(Block) + (std::size_t{mask} + 1) * stride_, std::nothrow));

@@ -12,11 +12,11 @@ namespace weft::transport {
 namespace {
 
 using queue::QueuePair;
-using Message = UcResponder::Message;
+using UcMessage = UcResponder::Message;
 
 /// The rest of this message is not wanted. A receive buffer that was taken serves the next one.
 void drop_message(UcResponder& rs, QueuePair& qp) {
-  rs.message = Message::kDropping;
+  rs.message = UcMessage::kDropping;
   rs.offset = 0;
   qp.count(obs::Counter::kDroppedMessages);
 }
@@ -27,19 +27,19 @@ bool follow_sequence(UcResponder& rs, QueuePair& qp, const wire::Packet& packet)
   const bool lost = packet.bth.psn != rs.expected;
   rs.expected = packet.bth.psn + 1;  // the peer's number rules: nothing is sent again
   if (lost) qp.count(obs::Counter::kSequenceGaps);
-  if (lost && (rs.message == Message::kSend || rs.message == Message::kWrite)) {
+  if (lost && (rs.message == UcMessage::kSend || rs.message == UcMessage::kWrite)) {
     drop_message(rs, qp);
   }
   if (info.is_first_or_only()) {
-    if (rs.message == Message::kSend || rs.message == Message::kWrite) drop_message(rs, qp);
-    rs.message = Message::kNone;
+    if (rs.message == UcMessage::kSend || rs.message == UcMessage::kWrite) drop_message(rs, qp);
+    rs.message = UcMessage::kNone;
     return true;
   }
-  if (rs.message == Message::kNone) drop_message(rs, qp);
-  const Message wanted =
-      info.operation == wire::Operation::kSend ? Message::kSend : Message::kWrite;
-  if (rs.message != Message::kDropping && rs.message != wanted) drop_message(rs, qp);
-  return rs.message != Message::kDropping;
+  if (rs.message == UcMessage::kNone) drop_message(rs, qp);
+  const UcMessage wanted =
+      info.operation == wire::Operation::kSend ? UcMessage::kSend : UcMessage::kWrite;
+  if (rs.message != UcMessage::kDropping && rs.message != wanted) drop_message(rs, qp);
+  return rs.message != UcMessage::kDropping;
 }
 
 void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
@@ -47,7 +47,7 @@ void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (info.is_first_or_only()) {
     if (rs.receive == nullptr) rs.receive = take_receive(qp);
     if (rs.receive == nullptr) return drop_message(rs, qp);
-    rs.message = Message::kSend;
+    rs.message = UcMessage::kSend;
     rs.offset = 0;
   }
   const bool too_long = rs.offset + packet.payload.size() > kMaxMessageBytes;
@@ -68,7 +68,7 @@ void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   outcome.immediate = packet.immediate;
   outcome.source_qp = qp.attributes.remote_qpn;
   complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
-  rs.message = Message::kNone;
+  rs.message = UcMessage::kNone;
 }
 
 bool store_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
@@ -93,7 +93,7 @@ void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::OpcodeInfo& info = packet.info();
   if (info.is_first_or_only()) {
     if (packet.reth.length > kMaxMessageBytes) return drop_message(rs, qp);
-    rs.message = Message::kWrite;
+    rs.message = UcMessage::kWrite;
     rs.offset = 0;
     rs.write_address = packet.reth.address;
     rs.write_key = packet.reth.key;
@@ -111,7 +111,7 @@ void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   }
   rs.offset = static_cast<std::uint32_t>(received);
   if (!last) return;
-  rs.message = Message::kNone;
+  rs.message = UcMessage::kNone;
   if (!info.has_immediate) return;
   queue::ReceiveWqe* wqe =
       rs.receive != nullptr ? std::exchange(rs.receive, nullptr) : take_receive(qp);
@@ -190,7 +190,7 @@ void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
 
 void stop(UcResponder& rs, QueuePair& qp) {
   return_receive(qp, std::exchange(rs.receive, nullptr));
-  rs.message = Message::kNone;
+  rs.message = UcMessage::kNone;
 }
 
 }  // namespace weft::transport

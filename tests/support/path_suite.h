@@ -17,6 +17,9 @@
 
 namespace weft::test {
 
+inline constexpr CompletionStatus kDone = CompletionStatus::kSuccess;
+inline constexpr CompletionStatus kRefused = CompletionStatus::kRemoteAccessError;
+
 class PathSuite : public testing::TestWithParam<Way> {
  protected:
   explicit PathSuite(const DeviceShape& shape = {})

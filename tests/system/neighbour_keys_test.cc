@@ -16,7 +16,7 @@ namespace {
 // Ends one byte before a word does, so that the last word is one byte too long.
 constexpr std::uint32_t kGranted = 300 * 1024 - 1;
 constexpr std::uint32_t kBefore = 64;
-constexpr std::uint32_t kBytes = kBefore + kGranted + 65;
+constexpr std::uint32_t kRegionBytes = kBefore + kGranted + 65;
 constexpr std::byte kOld{0x11}, kNew{0x22};
 
 enum class Wrong : std::uint8_t {
@@ -49,7 +49,7 @@ void connect(const Wire& wire, verbs::QueuePair& qp) {
 
 class Target {
  public:
-  Target(const Wire& wire, MemoryKind kind) : wire_(wire), memory_(kind, kBytes) {
+  Target(const Wire& wire, MemoryKind kind) : wire_(wire), memory_(kind, kRegionBytes) {
     memory_.fill(kOld);
     steady_.connect(wire);
     wire.put(probe_region_.remote());

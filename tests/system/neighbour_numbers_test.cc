@@ -14,7 +14,7 @@ namespace weft::test {
 namespace {
 
 constexpr pid_t kNumber = 300;
-constexpr std::size_t kBytes = 65'536;
+constexpr std::size_t kTargetBytes = 65'536;
 constexpr auto kUntouched = std::byte{0x5A};
 
 /// The next process of this namespace gets the number. False: not allowed here.
@@ -39,7 +39,7 @@ pid_t start(const std::function<void()>& work) {
 /// Memory at one address in both programs, as it would be for two runs of the same binary.
 std::byte* chosen_place() {
   void* const wanted = reinterpret_cast<void*>(0x3000'0000'0000);
-  void* const got = mmap(wanted, kBytes, PROT_READ | PROT_WRITE,
+  void* const got = mmap(wanted, kTargetBytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   require(got == wanted, "memory at the chosen address");
   return static_cast<std::byte*>(got);
@@ -48,7 +48,7 @@ std::byte* chosen_place() {
 void be_target(const Wire& to_initiator) {
   std::byte* const memory = chosen_place();
   Side side;
-  auto region = side.pd.register_memory(memory, kBytes, kAllAccess);
+  auto region = side.pd.register_memory(memory, kTargetBytes, kAllAccess);
   WEFT_REQUIRE(region);
   to_initiator.put(side.qp.endpoint());
   WEFT_REQUIRE(side.qp.connect(to_initiator.get<verbs::Endpoint>()));
@@ -58,7 +58,7 @@ void be_target(const Wire& to_initiator) {
 
 void be_initiator(const Wire& to_target) {
   Side side;
-  Worker worker(side, kBytes);
+  Worker worker(side, kTargetBytes);
   to_target.put(side.qp.endpoint());
   WEFT_REQUIRE(side.qp.connect(to_target.get<verbs::Endpoint>()));
   const auto remote = to_target.get<RemoteAddress>();
@@ -73,9 +73,10 @@ void be_initiator(const Wire& to_target) {
 
 void be_stranger(const Wire& wire) {
   std::byte* const memory = chosen_place();
-  std::fill_n(memory, kBytes, kUntouched);
+  std::fill_n(memory, kTargetBytes, kUntouched);
   wire.sync();
-  WEFT_REQUIRE(std::all_of(memory, memory + kBytes, [](std::byte b) { return b == kUntouched; }));
+  WEFT_REQUIRE(
+      std::all_of(memory, memory + kTargetBytes, [](std::byte b) { return b == kUntouched; }));
 }
 
 struct Ends {

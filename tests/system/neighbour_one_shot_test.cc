@@ -13,8 +13,8 @@
 namespace weft::test {
 namespace {
 
-constexpr std::uint32_t kBytes = 300 * 1024;
-constexpr std::byte kOld{0x11}, kFirst{0x21}, kSecond{0x22};
+constexpr std::uint32_t kShotBytes = 300 * 1024;
+constexpr std::byte kBeforeShot{0x11}, kFirst{0x21}, kSecond{0x22};
 
 /// Two connections in one protection domain.
 struct TwoConnections {
@@ -31,8 +31,8 @@ struct TwoConnections {
 /// Serves a one-shot region until told, then says what it holds: the same everywhere.
 void run_one_shot_target(const Wire& wire, MemoryKind kind) {
   TwoConnections ends(wire);
-  const GuardedMemory memory(kind, kBytes);
-  memory.fill(kOld);
+  const GuardedMemory memory(kind, kShotBytes);
+  memory.fill(kBeforeShot);
   const auto region = memory.grant(ends.side.pd, kAllAccess | Access::kOneShot);
   wire.put(region.remote());
   while (!said_something(wire)) ends.side.cq.poll({});
@@ -46,8 +46,8 @@ using Statuses = std::array<CompletionStatus, 2>;
 /// Two operations on the key, of the whole region: one after the other, or both at once.
 void run_one_shot_initiator(const Wire& wire, SendOp op, bool at_once) {
   TwoConnections ends(wire);
-  const std::array<GuardedMemory, 2> memory{GuardedMemory(MemoryKind::kHeap, kBytes),
-                                            GuardedMemory(MemoryKind::kHeap, kBytes)};
+  const std::array<GuardedMemory, 2> memory{GuardedMemory(MemoryKind::kHeap, kShotBytes),
+                                            GuardedMemory(MemoryKind::kHeap, kShotBytes)};
   memory[0].fill(kFirst);
   memory[1].fill(kSecond);
   const auto remote = wire.get<RemoteAddress>();
@@ -71,7 +71,7 @@ void run_one_shot_initiator(const Wire& wire, SendOp op, bool at_once) {
   }
   wire.put(statuses);
   const bool read = op == SendOp::kRead && statuses[0] == CompletionStatus::kSuccess;
-  WEFT_REQUIRE(memory[0].is_all(read ? kOld : kFirst));
+  WEFT_REQUIRE(memory[0].is_all(read ? kBeforeShot : kFirst));
 }
 
 class OneShotKey : public testing::TestWithParam<std::tuple<MemoryKind, SendOp, bool>> {};
@@ -93,7 +93,7 @@ TEST_P(OneShotKey, serves_once) {
   EXPECT_EQ(to_string(statuses[first ? 0 : 1]), to_string(CompletionStatus::kSuccess));
   EXPECT_EQ(to_string(statuses[first ? 1 : 0]), to_string(CompletionStatus::kRemoteAccessError));
   const std::byte written = first ? kFirst : kSecond;
-  EXPECT_EQ(target.wire().get<std::byte>(), op == SendOp::kRead ? kOld : written);
+  EXPECT_EQ(target.wire().get<std::byte>(), op == SendOp::kRead ? kBeforeShot : written);
   EXPECT_EQ(target.join(), 0);
   EXPECT_EQ(initiator.join(), 0);
 }

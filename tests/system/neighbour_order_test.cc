@@ -13,8 +13,8 @@
 namespace weft::test {
 namespace {
 
-constexpr std::uint32_t kBytes = 300 * 1024;
-constexpr std::byte kOld{0x11}, kNew{0x22};
+constexpr std::uint32_t kMessageBytes = 300 * 1024;
+constexpr std::byte kUnwritten{0x11}, kWritten{0x22};
 
 SendRequest request_of(SendOp op, const Sge& sge, const RemoteAddress& remote, std::uint64_t id) {
   SendRequest request;
@@ -30,8 +30,8 @@ SendRequest request_of(SendOp op, const Sge& sge, const RemoteAddress& remote, s
 /// A target with one receive buffer of so many bytes, or none.
 void run_untouched_target(const Wire& wire, MemoryKind kind, std::uint32_t receive_bytes) {
   Side side;
-  const GuardedMemory memory(kind, kBytes), inbox(MemoryKind::kHeap, 64);
-  memory.fill(kOld);
+  const GuardedMemory memory(kind, kMessageBytes), inbox(MemoryKind::kHeap, 64);
+  memory.fill(kUnwritten);
   const auto region = memory.grant(side.pd, kAllAccess);
   const auto inbox_region = inbox.grant(side.pd, kAllAccess);
   side.connect(wire);
@@ -39,20 +39,20 @@ void run_untouched_target(const Wire& wire, MemoryKind kind, std::uint32_t recei
   wire.put(region.remote());
   while (!said_something(wire)) side.cq.poll({});
   wire.get<char>();
-  WEFT_REQUIRE(memory.is_all(kOld) && memory.guards_intact() && inbox.guards_intact());
+  WEFT_REQUIRE(memory.is_all(kUnwritten) && memory.guards_intact() && inbox.guards_intact());
 }
 
 /// A send that must fail, and behind it writes of all sizes, an atomic and a read.
 void run_failing_initiator(const Wire& wire) {
   Side side;
-  const GuardedMemory memory(MemoryKind::kHeap, kBytes);
-  memory.fill(kNew);
+  const GuardedMemory memory(MemoryKind::kHeap, kMessageBytes);
+  memory.fill(kWritten);
   const auto region = memory.grant(side.pd, kAllAccess);
   wire.put(side.qp.endpoint());
   WEFT_REQUIRE(side.qp.connect(wire.get<verbs::Endpoint>(), {.min_rnr_timer = 1, .rnr_retry = 2}));
   wire.sync();
   const auto remote = wire.get<RemoteAddress>();
-  const std::array<std::uint32_t, 6> lengths{8, 64, 4096, 4097, 65'536, kBytes};
+  const std::array<std::uint32_t, 6> lengths{8, 64, 4096, 4097, 65'536, kMessageBytes};
   std::vector<Sge> sges{region.sge(0, 64)};
   std::vector<SendRequest> requests;
   for (const std::uint32_t n : lengths) sges.push_back(region.sge(0, n));

@@ -14,9 +14,9 @@ namespace weft::test {
 namespace {
 
 /// A region under a writer's hammer, in the owner's process.
-class Owner {
+class LeavingOwner {
  public:
-  Owner(const Wire& wire, MemoryKind kind, Mailbox<Anvil>& anvil)
+  LeavingOwner(const Wire& wire, MemoryKind kind, Mailbox<Anvil>& anvil)
       : wire_(wire), anvil_(anvil), memory_(kind, kHammeredBytes) {
     run_on_processor(0);
   }
@@ -58,8 +58,8 @@ enum class Exit : std::uint8_t { kError, kReset, kDestroy };
 constexpr int kExits = 40;
 
 /// Writes through one connection until told to stop.
-void run_writer(const Wire& wire, Mailbox<Anvil>& anvil) {
-  Side side(Owner::kUnreliable);
+void run_leavers_writer(const Wire& wire, Mailbox<Anvil>& anvil) {
+  Side side(LeavingOwner::kUnreliable);
   Hammer hammer(side.pd);
   side.connect(wire);
   while (!said_something(wire)) hammer.swing(side.qp, side.cq, *anvil);
@@ -70,7 +70,7 @@ void run_steady_writer(const Wire& wire, Mailbox<Anvil>& anvil) {
   Side side;
   Hammer hammer(side.pd);
   for (int i = 0; i < kExits; ++i) {
-    side.qp = *side.pd.create_queue_pair(side.cq, side.cq, Owner::kUnreliable);
+    side.qp = *side.pd.create_queue_pair(side.cq, side.cq, LeavingOwner::kUnreliable);
     side.connect(wire);
     while (!said_something(wire)) hammer.swing(side.qp, side.cq, *anvil);
     wire.get<char>();
@@ -96,7 +96,7 @@ TEST_P(Leaving, lets_nothing_land_afterwards) {
   Mailbox<Anvil> anvil;
   Partner writer([&](const Wire& wire) { run_steady_writer(wire, anvil); });
   Partner partner([&, how = exit, of = kind](const Wire& wire) {
-    Owner owner(wire, of, anvil);
+    LeavingOwner owner(wire, of, anvil);
     for (int i = 0; i < kExits; ++i) {
       owner.begin();
       leave(owner.qp(), how);
@@ -136,7 +136,7 @@ TEST_P(Writer, that_is_killed_writes_nothing_afterwards) {
   constexpr int kDeaths = 40;
   Mailbox<Anvil> anvil;
   Partner partner([&](const Wire& wire) {
-    Owner owner(wire, GetParam(), anvil);
+    LeavingOwner owner(wire, GetParam(), anvil);
     for (int i = 0; i < kDeaths; ++i) {
       const auto writer = wire.get<pid_t>();
       owner.begin();
@@ -149,7 +149,7 @@ TEST_P(Writer, that_is_killed_writes_nothing_afterwards) {
   });
   int landed = 0;
   for (int i = 0; i < kDeaths; ++i) {
-    Partner writer([&](const Wire& wire) { run_writer(wire, anvil); });
+    Partner writer([&](const Wire& wire) { run_leavers_writer(wire, anvil); });
     partner.wire().put(writer.pid());
     introduce(partner.wire(), writer.wire());
     bool clean = false;
@@ -168,7 +168,7 @@ struct Stop {
   bool clean;
 };
 
-Stop revoke_under_stopped_writer(Owner& owner, pid_t writer, int ended_by) {
+Stop revoke_under_stopped_writer(LeavingOwner& owner, pid_t writer, int ended_by) {
   Stop stop{};
   ::kill(writer, SIGSTOP);
   std::this_thread::sleep_for(10ms);  // until all of its threads stand
@@ -186,7 +186,7 @@ TEST_P(Writer, that_is_stopped_in_the_middle_is_waited_for_until_it_goes_on_or_d
   constexpr int kTries = 40;
   Mailbox<Anvil> anvil;
   Partner partner([&](const Wire& wire) {
-    Owner owner(wire, GetParam(), anvil);
+    LeavingOwner owner(wire, GetParam(), anvil);
     for (;;) {
       const auto writer = wire.get<pid_t>();
       if (writer == 0) return;
@@ -199,7 +199,7 @@ TEST_P(Writer, that_is_stopped_in_the_middle_is_waited_for_until_it_goes_on_or_d
   for (const int ended_by : {SIGCONT, SIGKILL}) {
     bool waited = false;
     for (int i = 0; i < kTries && !waited; ++i) {
-      Partner writer([&](const Wire& wire) { run_writer(wire, anvil); });
+      Partner writer([&](const Wire& wire) { run_leavers_writer(wire, anvil); });
       partner.wire().put(writer.pid());
       partner.wire().put(ended_by);
       introduce(partner.wire(), writer.wire());

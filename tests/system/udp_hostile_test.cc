@@ -40,8 +40,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMessageBytes = 64 << 10;
 constexpr std::size_t kRunPackets = 40, kRunsOfEachSort = 1'000'000 / kRunPackets;
 
-struct Side {
-  explicit Side(const std::string& address)
+struct StreamSide {
+  explicit StreamSide(const std::string& address)
       : device(weft::test::open_framed(address)),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(256).value()),
@@ -143,7 +143,7 @@ const std::array<Wrong, 8> kWrongs{{
 
 TEST(HostilePackets, change_nothing_are_counted_by_kind_and_leave_a_stream_at_work) {
   // B2.3 B2.6
-  Side a(loopback(1)), b(loopback(2));
+  StreamSide a(loopback(1)), b(loopback(2));
   ASSERT_TRUE(a.qp.connect(b.qp.endpoint()) && b.qp.connect(a.qp.endpoint()));
   for (std::size_t i = 0; i < a.memory.size(); ++i) a.memory[i] = static_cast<std::byte>(i * 7);
   std::fill(b.memory.begin(), b.memory.end(), std::byte{0x5A});

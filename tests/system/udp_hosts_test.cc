@@ -36,9 +36,9 @@ using weft::test::kCable;
 using weft::test::kFirstHost;
 using weft::test::kSecondHost;
 
-constexpr auto kPatience = 20s;
+constexpr auto kHostPatience = 20s;
 constexpr weft::QKey kKey(0x1234);
-constexpr std::uint32_t kGrhBytes = 40, kBytes = 1000;
+constexpr std::uint32_t kGrhBytes = 40, kDatagramBytes = 1000;
 
 void expect_good(const std::optional<int>& result) {
   if (!result) GTEST_SKIP() << "no network namespaces here";
@@ -54,7 +54,7 @@ struct Host {
         region(pd.register_memory(memory, Access::kLocalWrite | Access::kRemoteWrite).value()) {}
 
   weft::Completion completion() {
-    auto c = cq.wait(kPatience);
+    auto c = cq.wait(kHostPatience);
     if (!c) return {.status = weft::CompletionStatus::kBadResponse};
     return *c;
   }
@@ -90,7 +90,7 @@ int hear_group(int fd, const char* address, const char* group_text) {
   std::uint64_t heard = 0;
   for (int i = 0; i < 2; ++i) {
     const weft::Completion c = host.completion();
-    if (!c.ok() || !c.has_grh || c.byte_count != kGrhBytes + kBytes) return 5;
+    if (!c.ok() || !c.has_grh || c.byte_count != kGrhBytes + kDatagramBytes) return 5;
     const auto* bytes = reinterpret_cast<const unsigned char*>(host.memory.data());
     if (bytes[c.wr_id * 4096 + kGrhBytes] != 0x5A) return 6;
     heard |= 1u << c.wr_id;
@@ -110,8 +110,8 @@ int call_group(int fd, const char* address, const char* group_text) {
   auto qp =
       host.pd.create_queue_pair(host.cq, host.cq, {.service = weft::Service::kUnreliableDatagram});
   if (!qp || !qp->activate(kKey)) return 1;
-  std::memset(host.memory.data(), 0x5A, kBytes);
-  const weft::Sge from = host.region.sge(0, kBytes);
+  std::memset(host.memory.data(), 0x5A, kDatagramBytes);
+  const weft::Sge from = host.region.sge(0, kDatagramBytes);
   weft::SendRequest request;
   request.sges = {&from, 1};
   request.flags = weft::SendFlags::kSignaled;
@@ -125,7 +125,7 @@ int call_group(int fd, const char* address, const char* group_text) {
   pollfd other{fd, POLLIN, 0};
   const auto begun = std::chrono::steady_clock::now();
   do {
-    if (std::chrono::steady_clock::now() > begun + kPatience) return 3;
+    if (std::chrono::steady_clock::now() > begun + kHostPatience) return 3;
     if (!qp->post_send(request) || !host.completion().ok()) return 4;
   } while (poll(&other, 1, 20) == 0);
   if (!get(fd, &said) || !qp->post_send(request) || !host.completion().ok()) return 5;
@@ -165,7 +165,7 @@ TEST(UdpHosts, a_group_of_the_other_family_is_refused_by_name) {
 
 // ---- what goes away and comes back ------------------------------------------------------------
 
-struct Introduction {
+struct HostIntroduction {
   v::Endpoint endpoint;
   weft::RemoteAddress memory;
 };
@@ -174,8 +174,8 @@ struct Introduction {
 int be_written_to(int fd, const char* address) {
   Host host(address);
   auto qp = host.pd.create_queue_pair(host.cq, host.cq);
-  Introduction peer;
-  if (!qp || !put(fd, Introduction{qp->endpoint(), host.region.remote()}) || !get(fd, &peer)) {
+  HostIntroduction peer;
+  if (!qp || !put(fd, HostIntroduction{qp->endpoint(), host.region.remote()}) || !get(fd, &peer)) {
     return 1;
   }
   weft::QueuePairAttributes attributes;
@@ -198,8 +198,8 @@ int write_through(int fd, const char* address, const std::string& away, const st
                   Peer reason) {
   Host host(address);
   auto qp = host.pd.create_queue_pair(host.cq, host.cq);
-  Introduction peer;
-  if (!qp || !put(fd, Introduction{qp->endpoint(), host.region.remote()}) || !get(fd, &peer)) {
+  HostIntroduction peer;
+  if (!qp || !put(fd, HostIntroduction{qp->endpoint(), host.region.remote()}) || !get(fd, &peer)) {
     return 1;
   }
   weft::QueuePairAttributes attributes;
@@ -207,7 +207,7 @@ int write_through(int fd, const char* address, const std::string& away, const st
   char ready = 0;
   if (!qp->connect(peer.endpoint, attributes) || !get(fd, &ready)) return 2;
   const auto write_once = [&] {
-    return qp->post_write(host.region.sge(0, kBytes), peer.memory).has_value();
+    return qp->post_write(host.region.sge(0, kDatagramBytes), peer.memory).has_value();
   };
   if (!write_once() || !host.completion().ok()) return 3;
   if (!ip(away) || !write_once()) return 4;
@@ -217,7 +217,7 @@ int write_through(int fd, const char* address, const std::string& away, const st
   // The kernel may take a moment to say that a cable works again.
   const auto begun = std::chrono::steady_clock::now();
   while (seen_from(*qp) != Peer::kUnknown) {
-    if (std::chrono::steady_clock::now() > begun + kPatience) return 10;
+    if (std::chrono::steady_clock::now() > begun + kHostPatience) return 10;
     std::this_thread::sleep_for(10ms);
   }
   if (!write_once() || !host.completion().ok()) return 7;
@@ -287,8 +287,9 @@ int connect_many(int fd, Host& host, std::vector<v::QueuePair>& all, std::size_t
   for (std::size_t i = 0; i < count; ++i) {
     auto qp = host.pd.create_queue_pair(host.cq, host.cq,
                                         {.limits = {.max_send_wr = 1, .max_recv_wr = 1}});
-    Introduction peer;
-    if (!qp || !put(fd, Introduction{qp->endpoint(), host.region.remote()}) || !get(fd, &peer)) {
+    HostIntroduction peer;
+    if (!qp || !put(fd, HostIntroduction{qp->endpoint(), host.region.remote()}) ||
+        !get(fd, &peer)) {
       return 1;
     }
     weft::QueuePairAttributes attributes;

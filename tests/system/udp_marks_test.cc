@@ -22,23 +22,23 @@ namespace v = weft::verbs;
 using weft::obs::Counter;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kStreamBytes = 1 << 20;
 
-struct Side {
-  Side(int last, const char* faults)
+struct MarkedSide {
+  MarkedSide(int last, const char* faults)
       : device(v::Device::open({.path = v::PathPolicy::kFramed,
                                 .ports = {{.address = loopback(last), .on_network = true}},
                                 .faults = faults})
                    .value()),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(64).value()),
-        memory(kBytes),
+        memory(kStreamBytes),
         region(pd.register_memory(memory, weft::Access::kLocalWrite | weft::Access::kRemoteWrite)
                    .value()),
         qp(pd.create_queue_pair(cq, cq).value()) {}
 
   std::uint64_t counted(Counter c) const { return device.controller()->counters().get(c); }
-  bool connect(const Side& peer) {
+  bool connect(const MarkedSide& peer) {
     weft::QueuePairAttributes attributes;
     attributes.access = weft::Access::kRemoteWrite;
     return qp.connect(peer.qp.endpoint(), attributes).has_value();
@@ -53,9 +53,10 @@ struct Side {
 };
 
 /// Writes 20 MiB and compares.
-void expect_stream(Side& from, Side& to) {
+void expect_stream(MarkedSide& from, MarkedSide& to) {
   ASSERT_TRUE(from.connect(to) && to.connect(from));
-  for (std::size_t i = 0; i < kBytes; ++i) from.memory[i] = static_cast<std::byte>(i * 7 % 251);
+  for (std::size_t i = 0; i < kStreamBytes; ++i)
+    from.memory[i] = static_cast<std::byte>(i * 7 % 251);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(from.qp.post_write(from.region.sge(), to.region.remote()));
     const auto done = from.cq.wait(20s);
@@ -66,7 +67,7 @@ void expect_stream(Side& from, Side& to) {
 
 TEST(UdpMarks, of_all_frames_are_told_to_the_sender_now_and_then) {
   // B2.1
-  Side from(1, ""), to(2, "mark=100%");
+  MarkedSide from(1, ""), to(2, "mark=100%");
   expect_stream(from, to);
   const std::uint64_t told = to.counted(Counter::kCongestionNoticesSent);
   EXPECT_GT(told, 0u);
@@ -82,7 +83,7 @@ TEST(UdpMarks, of_all_frames_are_told_to_the_sender_now_and_then) {
 }
 
 TEST(UdpMarks, are_none_where_nothing_is_marked) {
-  Side from(3, ""), to(4, "mark=0%");
+  MarkedSide from(3, ""), to(4, "mark=0%");
   expect_stream(from, to);
   EXPECT_EQ(to.counted(Counter::kCongestionNoticesSent), 0u);
   EXPECT_EQ(from.counted(Counter::kCongestionNotices), 0u);

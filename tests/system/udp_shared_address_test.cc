@@ -27,22 +27,22 @@ namespace v = weft::verbs;
 using weft::Access;
 using namespace std::chrono_literals;
 
-constexpr std::size_t kBytes = 256 << 10;
+constexpr std::size_t kSharedBytes = 256 << 10;
 
-struct Introduction {
+struct SharingIntroduction {
   v::Endpoint endpoint;
   weft::RemoteAddress memory;
 };
 
-struct Side {
-  explicit Side(const std::string& address)
+struct SharingSide {
+  explicit SharingSide(const std::string& address)
       : device(weft::test::open_framed(address)),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(64).value()),
-        memory(kBytes),
+        memory(kSharedBytes),
         region(pd.register_memory(memory, Access::kLocalWrite | Access::kRemoteWrite).value()),
         qp(pd.create_queue_pair(cq, cq).value()) {}
-  Introduction introduction() const { return {qp.endpoint(), region.remote()}; }
+  SharingIntroduction introduction() const { return {qp.endpoint(), region.remote()}; }
 
   v::Device device;
   v::ProtectionDomain pd;
@@ -76,16 +76,16 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   void signal(int number) const { kill(pid_, number); }
-  Introduction meet(const Introduction& mine) const {
-    Introduction theirs{};
+  SharingIntroduction meet(const SharingIntroduction& mine) const {
+    SharingIntroduction theirs{};
     EXPECT_TRUE(put(fd_, mine) && get(fd_, &theirs));
     return theirs;
   }
 
  private:
   static int serve(int fd) {
-    Side side(loopback(9));
-    Introduction peer;
+    SharingSide side(loopback(9));
+    SharingIntroduction peer;
     if (!get(fd, &peer) || !side.qp.connect(peer.endpoint)) return 1;
     if (!put(fd, side.introduction())) return 2;
     char dismissed;
@@ -96,10 +96,10 @@ class Server {
 };
 
 /// How many of `count` writes succeed.
-int write_some(Side& side, const weft::RemoteAddress& to, int count) {
+int write_some(SharingSide& side, const weft::RemoteAddress& to, int count) {
   int done = 0;
   for (int i = 0; i < count; ++i) {
-    if (!side.qp.post_write(side.region.sge(0, kBytes), to)) break;
+    if (!side.qp.post_write(side.region.sge(0, kSharedBytes), to)) break;
     const auto completion = side.cq.wait(20s);
     if (!completion || !completion->ok()) break;
     ++done;
@@ -110,14 +110,14 @@ int write_some(Side& side, const weft::RemoteAddress& to, int count) {
 TEST(SharedAddress, serves_each_process_and_a_stopped_one_disturbs_nobody) {
   // B2.3
   const Server first, second, third;
-  Side to_first(loopback(1)), to_second(loopback(1)), to_third(loopback(2));
-  const auto join = [](Side& side, const Server& server) {
-    const Introduction theirs = server.meet(side.introduction());
+  SharingSide to_first(loopback(1)), to_second(loopback(1)), to_third(loopback(2));
+  const auto join = [](SharingSide& side, const Server& server) {
+    const SharingIntroduction theirs = server.meet(side.introduction());
     EXPECT_TRUE(side.qp.connect(theirs.endpoint).has_value());
     return theirs;
   };
-  const Introduction one = join(to_first, first), two = join(to_second, second),
-                     three = join(to_third, third);
+  const SharingIntroduction one = join(to_first, first), two = join(to_second, second),
+                            three = join(to_third, third);
   EXPECT_EQ(one.endpoint.gid, two.endpoint.gid);
   EXPECT_EQ(write_some(to_first, one.memory, 5), 5);
   EXPECT_EQ(write_some(to_second, two.memory, 5), 5);
@@ -134,13 +134,13 @@ TEST(SharedAddress, keeps_the_others_connected_when_a_process_dies) {
   // B2.3
   std::optional<Server> first;
   first.emplace();
-  Side to_first(loopback(1));
-  const Introduction one = first->meet(to_first.introduction());
+  SharingSide to_first(loopback(1));
+  const SharingIntroduction one = first->meet(to_first.introduction());
   ASSERT_TRUE(to_first.qp.connect(one.endpoint));
   const Server second, third;
-  Side to_second(loopback(2)), to_third(loopback(3));
-  const Introduction two = second.meet(to_second.introduction());
-  const Introduction three = third.meet(to_third.introduction());
+  SharingSide to_second(loopback(2)), to_third(loopback(3));
+  const SharingIntroduction two = second.meet(to_second.introduction());
+  const SharingIntroduction three = third.meet(to_third.introduction());
   ASSERT_TRUE(to_second.qp.connect(two.endpoint) && to_third.qp.connect(three.endpoint));
   ASSERT_EQ(write_some(to_first, one.memory, 1), 1);
   first.reset();

@@ -23,23 +23,24 @@ using test::Child;
 using test::Pair;
 using Peers = SharedMemory::Peers;
 
-constexpr std::size_t kSize = std::size_t{1} << 16;
+constexpr std::size_t kForkedSize = std::size_t{1} << 16;
 
-SharedMemory make() {
-  return SharedMemory::create("weft-test", kSize, kSize, Peers::kWrite).value();
+SharedMemory make_memory() {
+  return SharedMemory::create("weft-test", kForkedSize, kForkedSize, Peers::kWrite).value();
 }
 
 TEST(Fork, child_has_private_zeros_where_its_parent_has_shared_memory) {
-  const auto mine = make();
+  const auto mine = make_memory();
   const auto received =
-      SharedMemory::receive(dup(mine.fd()), kSize, kSize, Peers::kRead).value();  // read only
-  std::memset(mine.data(), 7, kSize);
+      SharedMemory::receive(dup(mine.fd()), kForkedSize, kForkedSize, Peers::kRead)
+          .value();  // read only
+  std::memset(mine.data(), 7, kForkedSize);
   Child child([&] {
     for (const SharedMemory* memory : {&mine, &received}) {
       for (const std::byte byte : memory->bytes()) {
         if (byte != std::byte{0}) return 1;
       }
-      std::memset(memory->data(), 9, kSize);
+      std::memset(memory->data(), 9, kForkedSize);
       if (memory->fd() != -1) return 2;
     }
     return mine.data()[5] == std::byte{9} ? 0 : 3;
@@ -78,7 +79,7 @@ TEST(Fork, child_that_ends_does_not_end_its_parents_connections) {
 
 TEST(Fork, inherited_handles_do_not_touch_what_the_child_opened_under_their_numbers) {
   std::optional<Pair> pair(std::in_place);
-  std::optional<SharedMemory> memory(make());
+  std::optional<SharedMemory> memory(make_memory());
   Child child([&] {
     const int number = pair->here.fd();
     if (number != -1 || pair->here.send(bytes_of("x"), {}).has_value()) return 1;
@@ -93,18 +94,18 @@ TEST(Fork, inherited_handles_do_not_touch_what_the_child_opened_under_their_numb
 }
 
 TEST(Fork, child_can_make_its_own) {
-  const auto mine = make();
+  const auto mine = make_memory();
   Child child([] {
-    const auto own = make();
-    std::memset(own.data(), 3, kSize);
+    const auto own = make_memory();
+    std::memset(own.data(), 3, kForkedSize);
     Pair pair;
     const std::array<int, 1> fds{own.fd()};
     if (!pair.there.send(bytes_of("x"), fds)) return 1;
     auto message = pair.here.receive(16, 2000);
     if (!message || message->fds.size() != 1) return 2;
     const auto theirs =
-        SharedMemory::receive(std::move(message->fds[0]), kSize, kSize, Peers::kWrite);
-    if (!theirs || theirs->data()[kSize - 1] != std::byte{3}) return 3;
+        SharedMemory::receive(std::move(message->fds[0]), kForkedSize, kForkedSize, Peers::kWrite);
+    if (!theirs || theirs->data()[kForkedSize - 1] != std::byte{3}) return 3;
     // Its own child does not get them either, and it goes on having them.
     Child grandchild([&] { return own.data()[0] == std::byte{0} && own.fd() < 0 ? 0 : 1; });
     if (grandchild.exit_code() != 0) return 4;
@@ -120,9 +121,9 @@ TEST(Fork, what_is_gone_is_left_alone_in_the_child) {
   close_in_child(ends[1]);
   fd_is_gone(ends[1]);
   void* const kept =
-      mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, kForkedSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(kept, MAP_FAILED);
-  forget_mapping_in_child(kept, kSize);
+  forget_mapping_in_child(kept, kForkedSize);
   mapping_is_gone(kept);
   Child child([&] {
     std::memset(kept, 1, 1);
@@ -131,7 +132,7 @@ TEST(Fork, what_is_gone_is_left_alone_in_the_child) {
   EXPECT_EQ(child.exit_code(), 0);
   EXPECT_EQ(*static_cast<char*>(kept), 1);  // shared with the child as before
   fd_is_gone(ends[0]);
-  munmap(kept, kSize);
+  munmap(kept, kForkedSize);
   close(ends[0]);
   close(ends[1]);
 }
@@ -139,9 +140,9 @@ TEST(Fork, what_is_gone_is_left_alone_in_the_child) {
 TEST(Fork, is_counted_in_the_child_and_its_functions_run_in_order) {
   static const SharedMemory* memory = nullptr;
   static int steps = 0;
-  const auto mine = make();
+  const auto mine = make_memory();
   memory = &mine;
-  std::memset(mine.data(), 7, kSize);
+  std::memset(mine.data(), 7, kForkedSize);
   call_in_child([] {
     // After the mappings.
     if (memory != nullptr && memory->data()[0] == std::byte{0}) steps = 1;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <string>
@@ -80,6 +81,14 @@ struct Pair {
 
 inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+/// Whether it comes true within some seconds.
+inline bool soon(const std::function<bool()>& what) {
+  for (int i = 0; i < 5000 && !what(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return what();
 }
 
 }  // namespace weft::host::test

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Gid kGroup = Gid::ipv4(239, 1, 2, 3);
 constexpr Gid kMember = Gid::ipv4(127, 0, 0, 1);
-constexpr const char* kLine =
+constexpr const char* kOneMember =
     "ffff: 00000002 00000000 00010000 0005 01 1234 "
     "@weft-mc/00000000000000000000ffffef010203/00000000000000000000ffff7f000001/abc\n";
 
@@ -47,15 +47,15 @@ TEST(MulticastNames, a_new_member_is_heard_of_after_a_moment) {
 }
 
 TEST(MulticastNames, lines_that_only_look_like_members_are_passed_by) {
-  EXPECT_EQ(parse_members(kLine, kGroup).size(), 1U);
-  EXPECT_EQ(parse_members(std::string(kLine) + kLine, kGroup).size(), 1U);
-  std::string text = kLine;
+  EXPECT_EQ(parse_members(kOneMember, kGroup).size(), 1U);
+  EXPECT_EQ(parse_members(std::string(kOneMember) + kOneMember, kGroup).size(), 1U);
+  std::string text = kOneMember;
   for (std::size_t cut = 1; cut < text.size() - 1; ++cut) {
     EXPECT_TRUE(parse_members(text.substr(0, text.size() - 1 - cut), kGroup).empty()) << cut;
   }
   text.insert(text.size() - 1, "d");
   EXPECT_TRUE(parse_members(text, kGroup).empty());
-  text = kLine;
+  text = kOneMember;
   text[text.size() - 2] = '@';
   EXPECT_TRUE(parse_members(text, kGroup).empty());
 }

@@ -22,6 +22,7 @@ namespace {
 
 using test::Child;
 using test::open_fds;
+using test::soon;
 
 /// An address that no other test, and no other run of this one, uses.
 Gid fresh_address() {
@@ -56,13 +57,6 @@ struct Node {
   base::Permutation24 hidden{random};
   std::unique_ptr<Presence> presence;
 };
-
-bool soon(const std::function<bool()>& what) {
-  for (int i = 0; i < 5000 && !what(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return what();
-}
 
 /// Serves the target until the link is welcome.
 bool become_usable(Node& target, Outbound& link) {

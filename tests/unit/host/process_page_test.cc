@@ -20,7 +20,9 @@ namespace {
 
 using test::bytes_of;
 using test::Child;
+using test::soon;
 using test::unique_name;
+using Peers = SharedMemory::Peers;
 
 /// A process whose page this one has; `life` is what it does after it has shown its page.
 class Neighbour {
@@ -63,13 +65,6 @@ bool show(const ProcessPage& page, const LocalSocket& socket) {
   return socket.send(bytes_of("page"), std::array{page.fd()}).has_value();
 }
 bool wait_for_word(const LocalSocket& socket) { return socket.receive(16, 15'000).has_value(); }
-
-bool soon(const std::function<bool()>& what) {
-  for (int i = 0; i < 5000 && !what(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return what();
-}
 
 // ---- liveness -------------------------------------------------------------------------------
 
@@ -205,7 +200,6 @@ TEST(ProcessPage, cannot_be_written_by_those_who_receive_it) {
 }
 
 TEST(ProcessPage, another_layout_or_size_is_refused) {
-  using Peers = SharedMemory::Peers;
   const auto zeros = SharedMemory::create("weft-test", kProcessPageBytes, 0, Peers::kRead).value();
   EXPECT_EQ(ProcessView::receive(dup(zeros.fd())).error().code, Errc::kInvalidArgument);
   const auto longer =

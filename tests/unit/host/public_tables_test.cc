@@ -19,6 +19,7 @@ namespace weft::host {
 namespace {
 
 using memory::KeyTable;
+using Peers = SharedMemory::Peers;
 
 constexpr PdId kPd{4};
 constexpr std::uint32_t kTag = 0x1234567;
@@ -257,7 +258,6 @@ TEST_F(PublicTablesTest, cannot_be_written_by_those_who_receive_them) {
 }
 
 TEST(PublicView, another_layout_or_size_is_refused) {
-  using Peers = SharedMemory::Peers;
   const auto zeros =
       SharedMemory::create("weft-test", PublicLayout::kBytes, 0, Peers::kRead).value();
   EXPECT_EQ(PublicView::receive(dup(zeros.fd())).error().code, Errc::kInvalidArgument);

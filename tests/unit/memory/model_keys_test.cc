@@ -11,20 +11,20 @@ namespace {
 using test::bytes;
 using test::queue_pair;
 
-constexpr PdId kPd{1};
-constexpr Qpn kQpn{2};
+constexpr PdId kModelPd{1};
+constexpr Qpn kModelQpn{2};
 constexpr Access kAll =
     Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kWindowBind;
 
 class ModelKeys : public test::Model {
  protected:
   RegionSpec spec(Vmm& vmm, std::uint64_t address, std::uint64_t length, Access access = kAll) {
-    return {&vmm, kPd, address, length, access, std::nullopt};
+    return {&vmm, kModelPd, address, length, access, std::nullopt};
   }
   // A whole RDMA write as a responder does it.
   tl::expected<Fault, AccessError> write(KeyTable& keys, RemoteKey rkey, std::uint64_t address,
                                          std::span<const std::byte> data) {
-    const RemoteAccess access{kPd, kQpn, address, data.size(), Access::kRemoteWrite, 1};
+    const RemoteAccess access{kModelPd, kModelQpn, address, data.size(), Access::kRemoteWrite, 1};
     const auto place = keys.check_remote(rkey, access);
     if (!place) return tl::unexpected(place.error());
     Flight::Scope scope;
@@ -63,8 +63,9 @@ TEST_P(ModelKeys, binding_memory_that_went_away_is_an_invalid_parameter) {
   // B4.7
   const std::uint64_t ea = *process.allocate(2);
   const auto keys = *table.register_region(spec(process, ea, 2 * kPageBytes));
-  const auto window = *table.allocate_window(kPd, WindowType::kType1);
-  BindSpec bind{window, 0, keys.lkey, ea, 2 * kPageBytes, Access::kRemoteWrite, kPd, kQpn};
+  const auto window = *table.allocate_window(kModelPd, WindowType::kType1);
+  BindSpec bind{window,   0,        keys.lkey, ea, 2 * kPageBytes, Access::kRemoteWrite,
+                kModelPd, kModelQpn};
   node.protect(*process.virtual_page(ea + kPageBytes), PageRights::kRead);
   EXPECT_EQ(table.bind(bind).error().code, Errc::kInvalidArgument);
   bind.length = kPageBytes;

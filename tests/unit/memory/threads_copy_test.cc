@@ -11,7 +11,7 @@
 namespace weft::memory {
 namespace {
 
-constexpr int kRounds = 4000;
+constexpr int kCopies = 4000;
 
 // tsan knows a release store and an acquire load as a pair only when address and size are the same,
 // so the reader, which has polled on one byte, loads once more what the last store has written.
@@ -41,7 +41,7 @@ void poll_on_the_end(std::size_t offset, std::size_t n) {
   std::atomic<int> seen{0};
   std::size_t early = 0;
   std::thread reader([&] {
-    for (int round = 1; round <= kRounds; ++round) {
+    for (int round = 1; round <= kCopies; ++round) {
       const auto value = static_cast<unsigned char>(round);
       const auto* last = reinterpret_cast<const unsigned char*>(at + n - 1);
       while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != value) std::this_thread::yield();
@@ -53,7 +53,7 @@ void poll_on_the_end(std::size_t offset, std::size_t n) {
     }
   });
   std::vector<std::byte> source(n);
-  for (int round = 1; round <= kRounds; ++round) {
+  for (int round = 1; round <= kCopies; ++round) {
     std::memset(source.data(), static_cast<unsigned char>(round), n);
     if (store({&vmm, reinterpret_cast<std::uint64_t>(at)}, source) != Fault::kNone) abort();
     while (seen.load(std::memory_order_acquire) != round) std::this_thread::yield();

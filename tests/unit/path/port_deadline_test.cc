@@ -12,7 +12,7 @@ namespace {
 struct StillClock final : Clock {
   Nanoseconds now() override { return 0; }
 };
-struct NoQueuePairs final : QueuePairTable {
+struct EmptyTable final : QueuePairTable {
   queue::QueuePair* find(Qpn) override { return nullptr; }
 };
 class HoldingPort final : public port::Port {
@@ -36,7 +36,7 @@ class PortDeadline : public testing::Test {
     engine.set_wake([this](Nanoseconds by) { woken_by = std::min(woken_by, by); });
   }
   StillClock clock;
-  NoQueuePairs nobody;
+  EmptyTable nobody;
   obs::Counters counters;
   HoldingPort first, second;
   Engine engine{clock, nobody, counters};

@@ -85,12 +85,12 @@ class FaultLine {
   FaultPort port;
 };
 
-constexpr std::uint32_t kFrames = 20'000;
+constexpr std::uint32_t kManyFrames = 20'000;
 constexpr Nanoseconds kGap = 1'000;
 
 /// Five standard deviations of so many throws with this chance.
 void expect_share(std::uint64_t count, double share) {
-  const double expected = share * kFrames;
+  const double expected = share * kManyFrames;
   EXPECT_NEAR(static_cast<double>(count), expected, 5 * std::sqrt(expected * (1 - share)));
 }
 
@@ -114,19 +114,19 @@ TEST(FaultPort, without_faults_passes_everything_at_once) {
 
 TEST(FaultPort, loses_the_share_that_was_asked_for) {
   FaultLine line("loss=5%", 7);
-  line.run(kFrames, kGap);
+  line.run(kManyFrames, kGap);
   expect_share(line.port.counts().lost, 0.05);
-  EXPECT_EQ(line.got.frames.size(), kFrames - line.port.counts().lost);
+  EXPECT_EQ(line.got.frames.size(), kManyFrames - line.port.counts().lost);
   EXPECT_EQ(inversions(line.order()), 0u);
 }
 
 TEST(FaultPort, repeats_the_share_that_was_asked_for) {
   FaultLine line("dup=5%", 7);
-  line.run(kFrames, kGap);
+  line.run(kManyFrames, kGap);
   expect_share(line.port.counts().duplicated, 0.05);
   std::map<std::uint32_t, int> times;
   for (const std::uint32_t psn : line.order()) ++times[psn];
-  EXPECT_EQ(times.size(), kFrames);
+  EXPECT_EQ(times.size(), kManyFrames);
   const auto twice = std::count_if(times.begin(), times.end(), [](const auto& t) {
     EXPECT_LE(t.second, 2);
     return t.second == 2;
@@ -136,23 +136,23 @@ TEST(FaultPort, repeats_the_share_that_was_asked_for) {
 
 TEST(FaultPort, lets_the_share_that_was_asked_for_be_overtaken_and_loses_none) {
   FaultLine line("reorder=5%", 7);
-  line.run(kFrames, kGap);
+  line.run(kManyFrames, kGap);
   expect_share(line.port.counts().reordered, 0.05);
   auto psns = line.order();
   // Some are held up for less than the gap to the next frame, or together with it.
   expect_share(inversions(psns), 0.05);
   std::sort(psns.begin(), psns.end());
-  ASSERT_EQ(psns.size(), kFrames);
+  ASSERT_EQ(psns.size(), kManyFrames);
   EXPECT_EQ(std::unique(psns.begin(), psns.end()), psns.end());
 }
 
 TEST(FaultPort, corrupts_so_that_the_receivers_check_finds_out) {
   FaultLine line("corrupt=5%", 7);
-  line.run(kFrames, kGap);
+  line.run(kManyFrames, kGap);
   const FaultCounts& counts = line.port.counts();
   expect_share(counts.corrupted, 0.05);
   EXPECT_EQ(line.got.malformed, 0u);
-  EXPECT_EQ(line.got.frames.size() + line.got.bad_checksums, kFrames);
+  EXPECT_EQ(line.got.frames.size() + line.got.bad_checksums, kManyFrames);
   // But for flips in the one byte that the ICRC leaves out, and for two flips of one bit.
   EXPECT_LE(line.got.bad_checksums, counts.corrupted);
   EXPECT_GT(line.got.bad_checksums, counts.corrupted * 9 / 10);
@@ -165,11 +165,11 @@ TEST(FaultPort, corrupts_so_that_the_receivers_check_finds_out) {
 
 TEST(FaultPort, delays_within_the_range_keeps_the_order_and_loses_none) {
   FaultLine line("delay=50us..200us", 7);
-  line.run(kFrames, kGap);
-  ASSERT_EQ(line.got.frames.size(), kFrames);
+  line.run(kManyFrames, kGap);
+  ASSERT_EQ(line.got.frames.size(), kManyFrames);
   EXPECT_EQ(inversions(line.order()), 0u);
   Nanoseconds shortest = kNever, longest = 0;
-  for (std::uint32_t psn = 0; psn < kFrames; ++psn) {
+  for (std::uint32_t psn = 0; psn < kManyFrames; ++psn) {
     shortest = std::min(shortest, line.times[psn] - psn * kGap);
     longest = std::max(longest, line.times[psn] - psn * kGap);
   }

@@ -12,7 +12,7 @@
 namespace weft::port {
 namespace {
 
-constexpr std::uint32_t kThreads = 3, kPerThread = 100;
+constexpr std::uint32_t kSenders = 3, kPerThread = 100;
 
 TEST(PcapPortThreads, several_send_and_one_receives) {
   weft::test::PipeHub hub;
@@ -21,7 +21,7 @@ TEST(PcapPortThreads, several_send_and_one_receives) {
   {
     PcapPort port(hub.make_port(here), PcapWriter::open(path).value());
     std::vector<std::thread> threads;
-    for (std::uint32_t t = 0; t < kThreads; ++t) {
+    for (std::uint32_t t = 0; t < kSenders; ++t) {
       threads.emplace_back([&port, here, t] {
         test::Bytes payload = test::random_bytes(500, t);
         const std::span<std::byte> piece(payload);
@@ -36,13 +36,13 @@ TEST(PcapPortThreads, several_send_and_one_receives) {
     }
     test::Collector got;
     const auto deadline = test::steady_clock::now() + test::kPatience;
-    while (got.all() < kThreads * kPerThread && test::steady_clock::now() < deadline) {
+    while (got.all() < kSenders * kPerThread && test::steady_clock::now() < deadline) {
       port.receive(got, 64);
     }
     for (auto& thread : threads) thread.join();
   }
   const auto frames = weft::test::read_capture(path);
-  EXPECT_EQ(frames.size(), 2u * kThreads * kPerThread);
+  EXPECT_EQ(frames.size(), 2u * kSenders * kPerThread);
   for (const auto& frame : frames) EXPECT_TRUE(wire::check_datagram(frame).has_value());
   std::remove(path.c_str());
 }

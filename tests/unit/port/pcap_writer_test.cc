@@ -22,7 +22,7 @@ class PcapWriterTest : public testing::Test {
     EXPECT_TRUE(opened.has_value());
     return opened ? std::move(*opened) : nullptr;
   }
-  std::size_t size() const { return test::read_capture(path).size(); }
+  std::size_t size() const { return weft::test::read_capture(path).size(); }
 
   const std::string path = testing::TempDir() + "weft_pcap_" + std::to_string(getpid()) + ".pcap";
   const std::array<std::byte, 3> packet{std::byte{0x45}, std::byte{1}, std::byte{2}};

@@ -8,7 +8,7 @@ namespace weft::test {
 namespace {
 
 constexpr std::uint64_t kBytes = kMaxMessageBytes;
-constexpr std::uint32_t kFrames = 1u << 23;
+constexpr std::uint32_t kFramesOfLongest = 1u << 23;
 constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
 
 /// 2^31 addresses over 32 MiB of memory, again and again.
@@ -57,18 +57,19 @@ TEST_F(LongMessage, of_2_31_bytes_is_written_frame_by_frame) {
   bool went_back = false;
   std::uint32_t frames = 0;
   while (transport::next_request(end.requester, end.qp, end.now(), out)) {
-    if (frames == kFrames) break;  // the message behind it
+    if (frames == kFramesOfLongest) break;  // the message behind it
     ASSERT_EQ(out.headers.bth.psn, kSendPsn + frames);
     ASSERT_EQ(out.payload_bytes(), kMtu);
     ASSERT_EQ(reinterpret_cast<std::uint64_t>(out.pieces()[0].data),
               memory.address() + std::uint64_t{frames} * kMtu);
-    ASSERT_EQ(out.headers.info().position, frames == 0             ? wire::Position::kFirst
-                                           : frames == kFrames - 1 ? wire::Position::kLast
-                                                                   : wire::Position::kMiddle);
+    ASSERT_EQ(out.headers.info().position, frames == 0 ? wire::Position::kFirst
+                                           : frames == kFramesOfLongest - 1
+                                               ? wire::Position::kLast
+                                               : wire::Position::kMiddle);
     ++frames;
     if (out.headers.bth.ack_request) {
       ASSERT_TRUE(completed().empty());
-      if (!went_back && frames > kFrames - 1000) {
+      if (!went_back && frames > kFramesOfLongest - 1000) {
         went_back = true;  // one loss, where the numbers are furthest from the first
         nak(frames - 20, NakCode::kPsnSequence);
         frames -= 20;
@@ -80,9 +81,9 @@ TEST_F(LongMessage, of_2_31_bytes_is_written_frame_by_frame) {
   }
   out.release();
   EXPECT_TRUE(went_back);
-  EXPECT_EQ(frames, kFrames);
+  EXPECT_EQ(frames, kFramesOfLongest);
   EXPECT_EQ(completed(), Ids{1});
-  ack(kFrames);
+  ack(kFramesOfLongest);
   EXPECT_EQ(completed(), Ids{2});
 }
 
@@ -94,7 +95,8 @@ TEST_F(LongMessage, of_2_31_bytes_is_read_piece_by_piece) {
     end.requester.offset = n * kMtu;
     end.requester.reads_outstanding = 0;
   };
-  for (const std::uint32_t n : {1u << 20, kFrames / 2, kFrames - 2 * transport::kReadChunkFrames}) {
+  for (const std::uint32_t n :
+       {1u << 20, kFramesOfLongest / 2, kFramesOfLongest - 2 * transport::kReadChunkFrames}) {
     done(n);
     const auto requests = end.requests();
     ASSERT_GE(requests.size(), 2u);
@@ -106,11 +108,11 @@ TEST_F(LongMessage, of_2_31_bytes_is_read_piece_by_piece) {
     }
   }
   // The last pieces, with a gap between them.
-  read_data(kFrames - 128, kMtu);
-  read_data(kFrames - 64, kMtu);
+  read_data(kFramesOfLongest - 128, kMtu);
+  read_data(kFramesOfLongest - 64, kMtu);
   EXPECT_EQ(end.next_request()->packet().reth.length, 63 * kMtu);
   end.requests();
-  for (std::uint32_t at = kFrames - 127; at < kFrames; ++at) {
+  for (std::uint32_t at = kFramesOfLongest - 127; at < kFramesOfLongest; ++at) {
     ASSERT_TRUE(completed().empty());
     read_data(at, kMtu, at);
   }
@@ -118,11 +120,11 @@ TEST_F(LongMessage, of_2_31_bytes_is_read_piece_by_piece) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].byte_count, kBytes);
   std::vector<std::byte> last(kMtu);
-  fill_pattern(last, kFrames - 1);
+  fill_pattern(last, kFramesOfLongest - 1);
   EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(memory.address() + kBytes - kMtu),
                         last.data(), kMtu),
             0);
-  ack(kFrames);
+  ack(kFramesOfLongest);
   EXPECT_EQ(completed(), Ids{2});
 }
 

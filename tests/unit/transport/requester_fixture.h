@@ -6,10 +6,10 @@
 #include "support/transport_end.h"
 #include "transport/message.h"
 #include "transport/timing.h"
+#include "unit/transport/small_mtu.h"
 
 namespace weft::test {
 
-inline constexpr std::uint32_t kMtu = 256;
 inline constexpr Psn kSendPsn{0xFFFFFD};  // every longer test wraps
 
 inline EndSetup requester_setup() {

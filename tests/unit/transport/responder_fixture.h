@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "support/transport_end.h"
+#include "unit/transport/small_mtu.h"
 
 namespace weft::test {
 
-inline constexpr std::uint32_t kMtu = 256;
 inline constexpr Psn kFirstPsn{0xFFFFFE};  // every longer test wraps
 
 inline EndSetup responder_setup() {

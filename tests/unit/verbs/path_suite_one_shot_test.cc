@@ -17,9 +17,6 @@ class PathOneShot : public PathSuite {
 };
 INSTANTIATE_TEST_SUITE_P(Over, PathOneShot, testing::ValuesIn(all_ways()), way_name);
 
-constexpr CompletionStatus kDone = CompletionStatus::kSuccess;
-constexpr CompletionStatus kRefused = CompletionStatus::kRemoteAccessError;
-
 TEST_P(PathOneShot, a_key_used_twice_is_refused) {
   // B4.10
   for (const SendOp op : {SendOp::kWrite, SendOp::kRead, SendOp::kFetchAdd}) {

@@ -36,9 +36,6 @@ class PathWindows : public PathSuite {
 };
 INSTANTIATE_TEST_SUITE_P(Over, PathWindows, testing::ValuesIn(all_ways()), way_name);
 
-constexpr CompletionStatus kDone = CompletionStatus::kSuccess;
-constexpr CompletionStatus kRefused = CompletionStatus::kRemoteAccessError;
-
 TEST_P(PathWindows, a_type_1_window_opens_exactly_its_range) {
   // B4.5, B4.6, B4.9: to the byte, on both ends.
   Link link = connect();

@@ -22,7 +22,7 @@ Bytes random_packet(base::SeededRandom& random, Opcode opcode) {
   return out;
 }
 
-void expect_refused(const Bytes& in, ParseError why) {
+void expect_packet_refused(const Bytes& in, ParseError why) {
   const auto packet = parse_packet(in);
   ASSERT_FALSE(packet.has_value());
   EXPECT_EQ(to_string(packet.error()), to_string(why));
@@ -66,7 +66,7 @@ TEST_P(EveryOpcode, refuses_every_truncation_of_its_headers) {
   in[1] &= std::byte{0xC0};
   for (std::size_t size = 0; size < in.size(); ++size) {
     const Bytes cut(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(size));
-    expect_refused(cut, ParseError::kTruncated);
+    expect_packet_refused(cut, ParseError::kTruncated);
   }
 }
 
@@ -75,7 +75,7 @@ TEST_P(EveryOpcode, refuses_other_transport_versions) {
   for (unsigned version = 1; version < 16; ++version) {
     Bytes in = random_packet(random, GetParam());
     in[1] |= static_cast<std::byte>(version);
-    expect_refused(in, ParseError::kBadTransportVersion);
+    expect_packet_refused(in, ParseError::kBadTransportVersion);
   }
 }
 
@@ -84,7 +84,7 @@ TEST_P(EveryOpcode, refuses_lengths_that_are_no_multiple_of_four) {
   Bytes in = random_packet(random, GetParam());
   for (int extra = 1; extra < 4; ++extra) {
     in.push_back(std::byte{0});
-    expect_refused(in, ParseError::kUnaligned);
+    expect_packet_refused(in, ParseError::kUnaligned);
   }
 }
 
@@ -94,7 +94,7 @@ TEST_P(EveryOpcode, refuses_a_pad_without_payload) {
     Bytes in = random_packet(random, GetParam());
     in.resize(info(GetParam()).header_bytes);
     in[1] = static_cast<std::byte>(pad << 4);
-    expect_refused(in, ParseError::kBadPad);
+    expect_packet_refused(in, ParseError::kBadPad);
   }
 }
 
@@ -104,9 +104,9 @@ TEST_P(BareOpcode, refuses_payload) {
   base::SeededRandom random(12);
   Bytes in = random_packet(random, GetParam());
   in.resize(in.size() + 4);
-  expect_refused(in, ParseError::kBadPayloadLength);
+  expect_packet_refused(in, ParseError::kBadPayloadLength);
   in[1] |= std::byte{0x30};  // pad bytes are no excuse
-  expect_refused(in, ParseError::kBadPayloadLength);
+  expect_packet_refused(in, ParseError::kBadPayloadLength);
 }
 
 std::string opcode_name(const testing::TestParamInfo<Opcode>& parameter) {
@@ -131,7 +131,7 @@ TEST(Packet, refuses_every_unknown_opcode) {
   for (unsigned raw = 0; raw < 256; ++raw) {
     if (std::ranges::find(known, static_cast<Opcode>(raw)) != known.end()) continue;
     in[0] = static_cast<std::byte>(raw);
-    expect_refused(in, ParseError::kUnknownOpcode);
+    expect_packet_refused(in, ParseError::kUnknownOpcode);
   }
 }
 
@@ -140,11 +140,11 @@ TEST(Packet, a_congestion_notification_has_sixteen_reserved_bytes) {
   in[0] = std::byte{0x81};
   EXPECT_TRUE(parse_packet(in).has_value());
   in.resize(12 + 12);
-  expect_refused(in, ParseError::kBadPayloadLength);
+  expect_packet_refused(in, ParseError::kBadPayloadLength);
   in.resize(12);
-  expect_refused(in, ParseError::kBadPayloadLength);
+  expect_packet_refused(in, ParseError::kBadPayloadLength);
   in.resize(12 + 20);
-  expect_refused(in, ParseError::kBadPayloadLength);
+  expect_packet_refused(in, ParseError::kBadPayloadLength);
 }
 
 TEST(Packet, pad_brings_the_payload_to_a_multiple_of_four) {
