@@ -26,6 +26,8 @@ class UdpInbox {
   /// True while frames of the last call of fill() are left.
   bool has_frames() const { return next_ < count_; }
   std::size_t frames_left() const { return count_ - next_; }
+  /// Of the last datagram, or of all that the kernel joined.
+  std::size_t bytes() const { return size_; }
   /// Takes what comes next from the socket; only when nothing is left. False: there is nothing.
   bool fill(int fd);
   /// The same by a call that is a third shorter, for when frames come one by one. It tells neither

@@ -30,8 +30,11 @@ constexpr unsigned kPollsPerGroupLook = 4;
 /// After so many frames that came alone, the next are taken to do so too; then one look in so many
 /// asks for their quality all the same.
 constexpr unsigned kLoneFrames = 32, kLooksPerQuality = 64;
+/// So little by itself, an acknowledgement for example, is no sign of a stream, also if nobody
+/// waits.
+constexpr std::size_t kSmallBytes = 128;
 /// Of the inlet and the port's own socket, one is looked at as seldom as this if nothing is there.
-constexpr unsigned kMostLooksPerOther = 8;
+constexpr unsigned kMostLooksPerOther = 16;
 
 Result<AddressShare::Joined> open_receiving_side(const Gid& address, std::uint32_t interface,
                                                  Sharing sharing, std::optional<unsigned> slot) {
@@ -271,7 +274,7 @@ bool UdpPort::fill_by(int fd) {
   }
   if (inbox_->frames_left() > kFewFrames || inbox_->in_doubt()) {
     lone_frames_ = 0;
-  } else if (std::exchange(waited_, false)) {
+  } else if (std::exchange(waited_, false) || inbox_->bytes() <= kSmallBytes) {
     lone_frames_ = std::min(lone_frames_ + 1, 2 * kLoneFrames);
   } else {
     lone_frames_ -= lone_frames_ / 4;
