@@ -318,7 +318,8 @@ Result<void> Channel::close(Deadline deadline) {
         break;
       }
       endpoint.progress(channel.context().now());
-      if (endpoint.close() && endpoint.send().drained()) break;
+      if (endpoint.finish(channel.is_being_left())) break;
+      channel.see_off();
       channel.blocked = true;
       channel.context().activate(channel);
     }

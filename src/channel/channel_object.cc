@@ -25,7 +25,10 @@ constexpr int kRemoteWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 ChannelObject::ChannelObject(std::shared_ptr<ContextObject> context,
                              std::shared_ptr<const Settings> settings)
-    : context_(std::move(context)), settings_(std::move(settings)), index_(context_->add(*this)) {}
+    : context_(std::move(context)),
+      settings_(std::move(settings)),
+      index_(context_->add(*this)),
+      lets_go_(settings_->lean) {}
 
 ChannelObject::~ChannelObject() {
   const std::lock_guard guard(context_->lock());
@@ -34,7 +37,7 @@ ChannelObject::~ChannelObject() {
   if (control_region_ != nullptr) ibv_dereg_mr(control_region_);
   if (control_.memory != nullptr) {
     context_->device()->slab().free(control_);
-    refund(kControlBytes);
+    refund(kControlBytes + first_ring_bytes());
   }
   context_->remove(*this);
 }
@@ -46,12 +49,17 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
     error_ = std::make_unique<std::string>(std::move(why));
     return false;
   };
-  if (!charge(kControlBytes)) return refuse("no memory left in the budget for another channel");
-  control_ = device.slab().allocate(kControlBytes);
-  if (control_.memory == nullptr) return refuse(explain_registration(errno, kControlBytes));
-  std::memset(control_.memory, 0, kControlBytes);
-  control_region_ = ibv_reg_mr(device.pd(), control_.memory, kPeerPartBytes, kRemoteWrite);
-  if (control_region_ == nullptr) return refuse(explain_registration(errno, kPeerPartBytes));
+  const std::uint64_t bytes = kControlBytes + first_ring_bytes();
+  if (!charge(bytes)) return refuse("no memory left in the budget for another channel");
+  control_ = device.slab().allocate(bytes);
+  if (control_.memory == nullptr) {
+    refund(bytes);
+    return refuse(explain_registration(errno, bytes));
+  }
+  std::memset(control_.memory, 0, bytes);
+  control_region_ =
+      ibv_reg_mr(device.pd(), control_.memory + kPeerPart, bytes - kPeerPart, kRemoteWrite);
+  if (control_region_ == nullptr) return refuse(explain_registration(errno, bytes));
   endpoint_.emplace(*settings_, *this, control_.memory, Slab::local_key(control_), kSendDepth,
                     index_);
   if (!endpoint_->start()) {
@@ -76,7 +84,7 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
 
 Hello ChannelObject::hello() const {
   return {reinterpret_cast<std::uint64_t>(control_.memory), RemoteKey(control_region_->rkey),
-          endpoint_->grant(), endpoint_->send_slots()};
+          endpoint_->grant(), endpoint_->send_slots(), lets_go_};
 }
 
 void ChannelObject::meet(const Hello& peer) { endpoint_->connect(peer); }
@@ -92,13 +100,42 @@ void ChannelObject::lose(std::string why) {
 void ChannelObject::disconnect() {
   if (qp_ != nullptr) {
     context_->forget(*this);
-    if (life_ == Life::kOpen) rdma_disconnect(id_);
-    rdma_destroy_qp(id_);
+    if (id_ == nullptr) {
+      ibv_destroy_qp(qp_);
+    } else {
+      if (life_ == Life::kOpen) rdma_disconnect(id_);
+      rdma_destroy_qp(id_);
+    }
     qp_ = nullptr;
   }
   if (id_ != nullptr) rdma_destroy_id(id_);
   id_ = nullptr;
   life_ = Life::kClosed;
+}
+
+// The queue pair is ours, and goes on without it.
+void ChannelObject::let_identifier_go() {
+  if (!lets_go_ || id_ == nullptr) return;
+  id_->qp = nullptr;
+  rdma_destroy_id(id_);
+  id_ = nullptr;
+  context_->attend(*this);
+}
+
+void ChannelObject::see_off() {
+  if (is_being_left() && endpoint_->farewell()) lose("the connection was ended by the peer");
+}
+
+std::uint64_t ChannelObject::first_ring_bytes() const {
+  if (!settings_->lean) return 0;
+  const PhaseSize& size = settings_->phases[settings_->start_phase];
+  return std::uint64_t{size.slots} * slot_bytes_of(size.payload_bytes);
+}
+
+bool ChannelObject::is_first_ring(std::uint32_t slots, std::uint32_t slot_bytes) const {
+  const PhaseSize& size = settings_->phases[settings_->start_phase];
+  return settings_->lean && !first_ring_taken_ && slots == size.slots &&
+         slot_bytes == slot_bytes_of(size.payload_bytes);
 }
 
 bool ChannelObject::charge(std::uint64_t bytes) {
@@ -118,6 +155,13 @@ void ChannelObject::refund(std::uint64_t bytes) {
 std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, std::uint32_t slots,
                                              std::uint32_t slot_bytes) {
   const std::uint64_t bytes = std::uint64_t{slots} * slot_bytes;
+  if (use == RingUse::kReceive && is_first_ring(slots, slot_bytes)) {
+    first_ring_taken_ = true;
+    std::byte* memory = control_.memory + kControlBytes;
+    RingStore::clear(memory, {slots, slot_bytes});
+    return Ring{memory, slots, slot_bytes, phase, Slab::local_key(control_),
+                RemoteKey(control_region_->rkey), true, nullptr};
+  }
   if (!charge(bytes)) return std::nullopt;
   RingStore& store_of_rings = context_->device()->rings();
   // A receive ring has its own key, for exactly these bytes: no other channel's.
@@ -136,8 +180,14 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
   return ring;
 }
 
+// The first ring of a lean channel has no handle. It stays as it is: its key is the control block's,
+// and nothing else comes to lie there.
 void ChannelObject::unregister(Ring& ring) {
   auto* made = static_cast<Registration*>(ring.handle);
+  if (made == nullptr) {
+    ring.registered = false;
+    return;
+  }
   if (made->region != nullptr) ibv_dereg_mr(made->region);
   made->region = nullptr;
   ring.registered = false;
@@ -145,12 +195,18 @@ void ChannelObject::unregister(Ring& ring) {
 
 void ChannelObject::release(Ring& ring) {
   const std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
+  if (made == nullptr) {
+    first_ring_taken_ = false;
+    ring = {};
+    return;
+  }
   context_->device()->slab().free(made->block);
   refund(std::uint64_t{ring.slots} * ring.slot_bytes);
   ring = {};
 }
 
 void ChannelObject::discard(Ring& ring) {
+  if (ring.handle == nullptr) return release(ring);
   const std::uint64_t bytes = std::uint64_t{ring.slots} * ring.slot_bytes;
   charged_ -= bytes;
   context_->device()->rings().free_later(

@@ -41,6 +41,17 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   /// Ends the connection. The rings stay for those who still look at messages in them.
   void disconnect();
   void lose(std::string why);
+  /// Whether the connection manager's identifier goes when the connection stands: both ends must
+  /// want it.
+  bool lets_identifier_go() const { return lets_go_; }
+  void keep_identifier() { lets_go_ = false; }
+  void let_identifier_go();
+  /// The peer has said that nothing follows, and nobody else will say that it has gone.
+  bool is_being_left() const {
+    return probed && life_ == Life::kOpen && endpoint_->receive().peer_closed();
+  }
+  /// Such a peer waits for our word that all has arrived; with that the connection is over.
+  void see_off();
 
   ContextObject& context() const { return *context_; }
   Endpoint& endpoint() { return *endpoint_; }
@@ -75,7 +86,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool ready = false;   ///< was named since it last had nothing
   bool listed = false;  ///< is in the context's list of those to be named
   bool active = false, grown = false, blocked = false, counted_connecting = false;
-  bool spoke = false;  ///< since the last round
+  bool spoke = false;   ///< since the last round
+  bool probed = false;  ///< has no identifier any more
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;
   std::uint32_t looks = 0, takes = 0;
@@ -105,6 +117,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   void look_after();
   void take_back_region(std::span<const std::byte> message, void* region);
   bool post_window_work(const Work& work);
+  std::uint64_t first_ring_bytes() const;
+  bool is_first_ring(std::uint32_t slots, std::uint32_t slot_bytes) const;
   bool charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 
@@ -112,6 +126,8 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   const std::shared_ptr<const Settings> settings_;
   std::uint32_t index_ = 0;
   Life life_ = Life::kConnecting;
+  bool lets_go_ = false;
+  bool first_ring_taken_ = false;  ///< the receive ring behind the control block
   rdma_cm_id* id_ = nullptr;
   ibv_qp* qp_ = nullptr;
   Block control_;

@@ -27,6 +27,8 @@ constexpr Nanoseconds kConnectionsEvery = 500'000, kGrownEvery = 2'000'000,
                       kTrimEvery = 100'000'000;
 /// Sleeping with something under way, or with grown channels: how long at most.
 constexpr Nanoseconds kBusySleep = 1'000'000, kGrownSleep = 50'000'000;
+/// Not all peers are looked for at once.
+constexpr std::uint32_t kProbeParts = 16;
 
 Nanoseconds clock_now() {
   timespec time{};
@@ -47,6 +49,7 @@ void erase_unordered(std::vector<ChannelObject*>& list, ChannelObject* channel) 
 ContextObject::ContextObject(const ContextOptions& options)
     : budget_(options.budget_bytes),
       settings_(std::make_shared<const Settings>(options.settings)),
+      probe_pause_(options.probe_every_ns / kProbeParts),
       now_(clock_now()) {}
 
 ContextObject::~ContextObject() {
@@ -78,6 +81,15 @@ Result<void> ContextObject::open() {
   return {};
 }
 
+std::shared_ptr<const Settings> ContextObject::share(const Settings& settings) {
+  const std::lock_guard guard(lock_);
+  if (*settings_ == settings) return settings_;
+  if (last_settings_ == nullptr || *last_settings_ != settings) {
+    last_settings_ = std::make_shared<const Settings>(settings);
+  }
+  return last_settings_;
+}
+
 std::uint32_t ContextObject::add(ChannelObject& channel) {
   budget_.add_channel();
   if (!free_indices_.empty()) {
@@ -105,7 +117,8 @@ void ContextObject::forget(ChannelObject& channel) {
   if (channel.active) erase_unordered(active_, &channel);
   if (channel.grown) erase_unordered(grown_, &channel);
   if (channel.endpoint().mode() == Mode::kWatching) --watching_;
-  channel.active = channel.grown = false;
+  if (channel.probed) --probed_;
+  channel.active = channel.grown = channel.probed = false;
 }
 
 void ContextObject::activate(ChannelObject& channel) {
@@ -187,6 +200,7 @@ bool ContextObject::visit(ChannelObject& channel) {
   Endpoint& endpoint = channel.endpoint();
   endpoint.progress(now_);
   if (endpoint.failed()) channel.lose(std::string(endpoint.error()));
+  channel.see_off();
   note_ready(channel);
   if (!channel.grown && endpoint.send().phase() > 0) {
     channel.grown = true;
@@ -251,6 +265,7 @@ bool ContextObject::round() {
     if (poll_connections()) any = true;
   }
   if (!lingering_.empty()) visit_lingering();
+  if (probed_ > 0 && now_ >= probe_at_) probe_some();
   if (any) note_event();
   do_chores(any);
   return any;
@@ -261,6 +276,19 @@ void ContextObject::do_chores(bool any) {
   if (device_ == nullptr || !device_->rings().has_chores()) return;
   if (any) quiet_at_ = now_ + kQuietAfter;
   if (now_ >= quiet_at_ || device_->rings().overdue()) device_->rings().do_chore();
+}
+
+// A part of the channels at a time. What comes of it is a completion, good or bad.
+void ContextObject::probe_some() {
+  probe_at_ = now_ + probe_pause_;
+  const auto all = static_cast<std::uint32_t>(channels_.size());
+  for (std::uint32_t left = all / kProbeParts + 1; left > 0; --left) {
+    if (++next_probed_ >= all) next_probed_ = 0;
+    ChannelObject* channel = channels_[next_probed_];
+    if (channel != nullptr && channel->probed && channel->life() == Life::kOpen) {
+      channel->endpoint().probe();
+    }
+  }
 }
 
 void ContextObject::note_event() {
@@ -279,7 +307,8 @@ void ContextObject::visit_lingering() {
     bool done = channel.life() != Life::kOpen || now_ >= lingering_[i].until;
     if (!done) {
       channel.endpoint().progress(now_);
-      done = channel.endpoint().close() && channel.endpoint().send().drained();
+      done = channel.endpoint().finish(channel.is_being_left());
+      channel.see_off();
     }
     if (!done) {
       ++i;
@@ -330,9 +359,11 @@ bool ContextObject::arm() {
 void ContextObject::set_timer() {
   const Nanoseconds sleep = !active_.empty() || !lingering_.empty() ? kBusySleep
                             : !grown_.empty()                       ? kGrownSleep
+                            : probed_ > 0                           ? probe_pause_
                                                                     : 0;
   itimerspec when{};
-  when.it_value.tv_nsec = static_cast<long>(sleep);
+  when.it_value.tv_sec = static_cast<time_t>(sleep / 1'000'000'000);
+  when.it_value.tv_nsec = static_cast<long>(sleep % 1'000'000'000);
   timerfd_settime(timer_, 0, &when, nullptr);
 }
 

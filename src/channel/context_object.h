@@ -52,6 +52,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   Budget& budget() { return budget_; }
   Nanoseconds now() const { return now_; }
   std::shared_ptr<const Settings> settings() const { return settings_; }
+  /// The same for all that are alike, one after the other. Takes the lock itself.
+  std::shared_ptr<const Settings> share(const Settings& settings);
 
   // All of these with the lock held.
   std::uint32_t add(ChannelObject& channel);
@@ -61,6 +63,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
   void note_ready(ChannelObject& channel);
+  /// Nothing tells of the end of this one's peer but probes.
+  void attend(ChannelObject& channel) { channel.probed = true, ++probed_; }
   std::vector<std::uint64_t> take_ready();
   bool round();
   bool poll_completions();
@@ -104,6 +108,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void visit_grown();
   void do_chores(bool any);
   void visit_lingering();
+  void probe_some();
   void note_event();
   void set_timer();
   // context_connect.cc
@@ -113,6 +118,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void on_request(rdma_cm_event& event, ListenerObject& listener);
   void on_route(ChannelObject& channel);
   void on_established(rdma_cm_event& event, ChannelObject& channel);
+  void stand(ChannelObject& channel);
   void end_connecting(ChannelObject& channel);
   rdma_conn_param parameters(std::span<const std::byte> hello) const;
 
@@ -122,7 +128,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   base::BiasedLock lock_;
   std::uint32_t vain_looks_ = 0;
   Budget budget_;
-  std::shared_ptr<const Settings> settings_;
+  std::shared_ptr<const Settings> settings_, last_settings_;
   std::unique_ptr<Device> device_;
   rdma_event_channel* connections_ = nullptr;
   int epoll_ = -1, timer_ = -1;
@@ -142,6 +148,9 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::atomic<std::uint64_t> events_{0};
   std::uint32_t watching_ = 0;
   std::uint32_t connecting_ = 0;
+  std::uint32_t probed_ = 0, next_probed_ = 0;  // how many there are, and whose turn it is
+  const Nanoseconds probe_pause_;
+  Nanoseconds probe_at_ = 0;
   Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;
   Nanoseconds quiet_at_ = 0;  // from when on there is time for chores
 };

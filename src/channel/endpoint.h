@@ -14,14 +14,16 @@
 
 namespace weft::channel {
 
-/// What an end tells the other when they meet: where to write. 40 bytes on the wire.
+/// What an end tells the other when they meet: where to write. 48 bytes on the wire.
 struct Hello {
   std::uint64_t control = 0;
   RemoteKey control_key;
   RemoteRing ring;
   std::uint32_t send_slots = 0;  ///< of this end's send ring: the peer returns room in time for it
 
-  static constexpr std::size_t kBytes = 40;
+  bool lets_identifier_go = false;  ///< of the connection manager, once the connection stands
+
+  static constexpr std::size_t kBytes = 48;
   void emit(std::span<std::byte, kBytes> to) const;
   /// Nothing: no hello of this version, or one that no honest peer would send.
   static std::optional<Hello> parse(std::span<const std::byte> from);
@@ -29,7 +31,7 @@ struct Hello {
 
 class Endpoint {
  public:
-  /// `control` is kControlBytes of cleared memory whose first kPeerPartBytes the peer may write.
+  /// `control` is kControlBytes of cleared memory, of which the peer may write kPeerPart.
   Endpoint(const Settings& settings, Wires& wires, std::byte* control, LocalKey control_key,
            std::uint32_t send_depth, std::uint32_t channel)
       : outlet_(wires, send_depth, control),
@@ -135,6 +137,17 @@ class Endpoint {
   void progress(Nanoseconds now);
   void on_done(std::uint32_t number);
   bool close() { return send_.close(); }
+  /// Closes; true when the peer has got everything. From a peer that leaves, and of which nothing is
+  /// left to receive, a farewell is all that is due.
+  bool finish(bool peer_leaves) {
+    if (peer_leaves && receive_.consumed() == receive_.scanned()) return false;
+    return send_.close() && send_.drained();
+  }
+  /// A write that means nothing and asks for a completion, by which this end learns whether the
+  /// peer is still there. Gives its number; 0: none is needed now, or there is no room.
+  std::uint32_t probe();
+  /// All has been handed out, and the peer, which leaves, knows it.
+  bool farewell();
 
   void set_mode(Mode mode);
   Mode mode() const { return mode_; }
@@ -198,6 +211,7 @@ class Endpoint {
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   std::uint64_t frames_at_delivery_ = 0;
+  std::uint32_t farewell_ = 0;  // the work that says so; 0: none yet
   bool tell_wanted_ = false;   // the peer should be told something
   bool mode_changed_ = false;  // or this end's wishes
   bool converses_ = false;     // something was sent between the last two messages that came

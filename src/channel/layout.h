@@ -124,11 +124,16 @@ static_assert(offsetof(Status, pulled) % 8 == 0 &&
               offsetof(Status, left) == offsetof(Status, pulled) + 4);
 inline constexpr std::uint32_t kWishSmaller = 1;  ///< the receiver needs its memory back
 
-/// The control block of one end. The first part is the peer's to write.
-inline constexpr std::uint32_t kStatusOffset = 0, kAcknowledgementOffset = 64;
-inline constexpr std::uint32_t kStatusStage = 128, kAcknowledgementStage = 192;
-inline constexpr std::uint32_t kPeerPartBytes = 128, kControlBytes = 256;
+/// The control block of one end: what it sends of the two, then what the peer writes. The peer's
+/// part is the last, so that a ring behind it can share its key.
 inline constexpr std::uint32_t kAcknowledgementBytes = 48;
+inline constexpr std::uint32_t kStatusStage = 0, kAcknowledgementStage = sizeof(Status);
+inline constexpr std::uint32_t kPeerPart = kAcknowledgementStage + kAcknowledgementBytes;
+inline constexpr std::uint32_t kPeerPartBytes = sizeof(Status) + kAcknowledgementBytes;
+inline constexpr std::uint32_t kStatusOffset = kPeerPart;
+inline constexpr std::uint32_t kAcknowledgementOffset = kPeerPart + sizeof(Status);
+inline constexpr std::uint32_t kControlBytes = kPeerPart + kPeerPartBytes;
+static_assert(kControlBytes == 160 && kPeerPart % 8 == 0);
 
 template <class T>
 T load(const std::byte* from) {

@@ -116,6 +116,10 @@ class SendHalf {
   std::uint32_t phase() const { return local_.phase; }
   std::uint32_t slots() const { return local_.slots; }
   bool moving() const { return state_ != State::kSteady; }
+  /// The ring would go if it were certain that nothing reads from it.
+  bool keeps_ring_in_vain() const {
+    return settings_.lean && local_.exists() && !outlet_.done(frame_work_);
+  }
   bool busy() const {
     return moving() || frame_open_ || rarely().old.exists() || !rarely().loans.empty();
   }
@@ -199,9 +203,10 @@ class SendHalf {
   void measure_rings();
   void judge_small();
   // send_half.cc: frames
+  bool provision_again();
   bool open_frame() {
     if (frame_open_) return true;
-    if (in_flight() > limit()) return false;
+    if (in_flight() > limit() || (!local_.exists() && !provision_again())) return false;
     frame_open_ = true;
     used_ = kHeadBytes;
     plain_ = kPlain;

@@ -200,7 +200,7 @@ class SimulatedPair {
 
     End(Keys& keys, const Settings& settings, std::uint32_t depth)
         : wires(keys),
-          control_key(keys.open(control, kPeerPartBytes)),
+          control_key(keys.open(control + kPeerPart, kPeerPartBytes)),
           endpoint(settings, wires, control, LocalKey(control_key), depth, 1) {}
   };
 
