@@ -108,7 +108,10 @@ void ContextObject::remove(ChannelObject& channel) {
   free_indices_.push_back(channel.index());
 }
 
-void ContextObject::know(ChannelObject& channel) { by_qpn_[channel.qpn()] = &channel; }
+void ContextObject::know(ChannelObject& channel) {
+  by_qpn_.set(channel.qpn(), &channel);
+  if (channel.is_lean()) note_drowsy(channel);
+}
 
 void ContextObject::forget(ChannelObject& channel) {
   by_qpn_.erase(channel.qpn());
@@ -116,9 +119,27 @@ void ContextObject::forget(ChannelObject& channel) {
   channel.ready = channel.listed = false;
   if (channel.active) erase_unordered(active_, &channel);
   if (channel.grown) erase_unordered(grown_, &channel);
-  if (channel.endpoint().mode() == Mode::kWatching) --watching_;
+  if (channel.drowsy) erase_unordered(drowsy_, &channel);
+  if (channel.is_watching()) --watching_;
   if (channel.probed) --probed_;
-  channel.active = channel.grown = channel.probed = false;
+  channel.active = channel.grown = channel.probed = channel.drowsy = false;
+}
+
+void ContextObject::note_drowsy(ChannelObject& channel) {
+  if (std::exchange(channel.drowsy, true)) return;
+  drowsy_.push_back(&channel);
+}
+
+void ContextObject::visit_drowsy() {
+  for (std::size_t i = 0; i < drowsy_.size();) {
+    if (!drowsy_[i]->fall_asleep()) {
+      ++i;
+      continue;
+    }
+    drowsy_[i]->drowsy = false;
+    drowsy_[i] = drowsy_.back();
+    drowsy_.pop_back();
+  }
 }
 
 void ContextObject::activate(ChannelObject& channel) {
@@ -159,9 +180,9 @@ bool ContextObject::poll_completions() {
   bool any = false;
   for (const ibv_wc& wc : device_->poll()) {
     any = true;
-    const auto found = by_qpn_.find(wc.qp_num);
-    if (found == by_qpn_.end()) continue;  // of a channel that is gone
-    ChannelObject& channel = *found->second;
+    ChannelObject* found = by_qpn_.find(wc.qp_num);
+    if (found == nullptr) continue;  // of a channel that is gone
+    ChannelObject& channel = *found;
     if (wc.status != IBV_WC_SUCCESS) {
       if (wc.status != IBV_WC_WR_FLUSH_ERR) {
         channel.lose(fmt::format("the connection failed: {}", ibv_wc_status_str(wc.status)));
@@ -259,6 +280,7 @@ bool ContextObject::round() {
   if (now_ - grown_at_ > kGrownEvery) {
     grown_at_ = now_;
     visit_grown();
+    visit_drowsy();
   }
   if (connecting_ > 0 || now_ - connections_at_ > kConnectionsEvery) {
     connections_at_ = now_;
@@ -299,6 +321,21 @@ void ContextObject::note_event() {
 void ContextObject::linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns) {
   channel->blocked = true;
   lingering_.push_back({std::move(channel), now_ + time_ns});
+}
+
+void ContextObject::keep_for_views(std::shared_ptr<ChannelObject> channel) {
+  channel->kept = true;
+  kept_.push_back(std::move(channel));
+}
+
+std::shared_ptr<ChannelObject> ContextObject::take_kept(ChannelObject& channel) {
+  if (!std::exchange(channel.kept, false)) return nullptr;
+  const auto at = std::find_if(kept_.begin(), kept_.end(),
+                               [&](const auto& kept) { return kept.get() == &channel; });
+  std::shared_ptr<ChannelObject> taken = std::move(*at);
+  *at = std::move(kept_.back());
+  kept_.pop_back();
+  return taken;
 }
 
 void ContextObject::visit_lingering() {
@@ -358,7 +395,7 @@ bool ContextObject::arm() {
 
 void ContextObject::set_timer() {
   const Nanoseconds sleep = !active_.empty() || !lingering_.empty() ? kBusySleep
-                            : !grown_.empty()                       ? kGrownSleep
+                            : !grown_.empty() || !drowsy_.empty()   ? kGrownSleep
                             : probed_ > 0                           ? probe_pause_
                                                                     : 0;
   itimerspec when{};

@@ -12,10 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/biased_lock.h"
+#include "base/number_map.h"
 #include "channel/budget.h"
 #include "channel/channel_object.h"
 #include "channel/device.h"
@@ -63,6 +63,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
   void note_ready(ChannelObject& channel);
+  /// It is awake, and may fall asleep later.
+  void note_drowsy(ChannelObject& channel);
   /// Nothing tells of the end of this one's peer but probes.
   void attend(ChannelObject& channel) { channel.probed = true, ++probed_; }
   std::vector<std::uint64_t> take_ready();
@@ -88,6 +90,10 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::uint64_t events() const { return events_.load(std::memory_order_acquire); }
   /// Takes over a channel whose handle is gone: rounds deliver what it sent, within the time.
   void linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns);
+  /// Only views of it are left: until the last one goes.
+  void keep_for_views(std::shared_ptr<ChannelObject> channel);
+  /// To be destroyed without the lock.
+  std::shared_ptr<ChannelObject> take_kept(ChannelObject& channel);
   bool lingers() const { return !lingering_.empty(); }
   /// Nobody makes rounds any more: what lingers ends now.
   void abandon();
@@ -109,6 +115,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void do_chores(bool any);
   void visit_lingering();
   void probe_some();
+  void visit_drowsy();
   void note_event();
   void set_timer();
   // context_connect.cc
@@ -134,8 +141,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   int epoll_ = -1, timer_ = -1;
   std::vector<ChannelObject*> channels_;  // by index
   std::vector<std::uint32_t> free_indices_;
-  std::unordered_map<std::uint32_t, ChannelObject*> by_qpn_;
-  std::vector<ChannelObject*> active_, grown_, ready_;
+  base::NumberMap<ChannelObject> by_qpn_;
+  std::vector<ChannelObject*> active_, grown_, ready_, drowsy_;
   std::vector<ListenerObject*> listeners_;
   std::vector<std::shared_ptr<ChannelObject>> dropped_;
   struct Lingering {
@@ -143,6 +150,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
     Nanoseconds until;
   };
   std::vector<Lingering> lingering_;
+  std::vector<std::shared_ptr<ChannelObject>> kept_;
   bool abandoned_ = false;
   Sleepers sleepers_;
   std::atomic<std::uint64_t> events_{0};

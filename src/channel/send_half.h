@@ -34,7 +34,11 @@ struct SendFigures {
   std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, loans = 0;
   std::uint32_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
   std::uint32_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0;
+
+  bool operator==(const SendFigures&) const = default;
 };
+
+struct DormantSend;
 
 class SendHalf {
  public:
@@ -134,6 +138,11 @@ class SendHalf {
   bool idle_shrink_due(Nanoseconds now) const;
   bool wants_status() const { return status_wanted_; }
   void status_told() { status_wanted_ = false; }
+
+  // dormant.cc
+  bool can_sleep() const;
+  DormantSend sleep() const;
+  void wake(const DormantSend& from);
 
  private:
   enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
