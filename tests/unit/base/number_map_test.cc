@@ -32,7 +32,7 @@ TEST(NumberMap, is_like_a_map_after_many_changes) {
   std::vector<int> objects(64);
   std::mt19937 random(1);
   for (int i = 0; i < 200'000; ++i) {
-    const std::uint32_t number = random() % (i % 3 == 0 ? 50 : 3000);
+    const auto number = static_cast<std::uint32_t>(random() % (i % 3 == 0 ? 50 : 3000));
     if (random() % 2 == 0) {
       int* object = &objects[random() % objects.size()];
       map.set(number, object);
@@ -41,7 +41,7 @@ TEST(NumberMap, is_like_a_map_after_many_changes) {
       map.erase(number);
       wanted.erase(number);
     }
-    const std::uint32_t other = random() % 3000;
+    const auto other = static_cast<std::uint32_t>(random() % 3000);
     const auto found = wanted.find(other);
     ASSERT_EQ(map.find(other), found == wanted.end() ? nullptr : found->second);
     ASSERT_EQ(map.size(), wanted.size());
