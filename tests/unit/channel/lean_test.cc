@@ -1,4 +1,4 @@
-// A18: what a quiet connection does without, and how it comes back to it.
+// What a quiet connection does without, and how it comes back to it.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -107,6 +107,7 @@ TEST_F(Lean, figures_outlive_sleep) {
 // Messages of both kinds in both directions, with naps wherever they are allowed: nothing is lost,
 // doubled or reordered, and no write meets memory that is gone.
 TEST_F(Lean, messages_go_on_after_sleep_as_before_it) {
+  // A18: what makes a quiet connection small changes nothing for its messages.
   std::mt19937 random(6);
   std::deque<std::string> expected[2];
   std::string rest_of[2];
