@@ -36,6 +36,9 @@ struct ContextOptions {
   /// Registered memory of all channels together; what exceeds it is refused or waits.
   std::uint64_t budget_bytes = std::uint64_t{256} << 20;
   Settings settings;  ///< for channels that are not given their own
+  /// How often a peer that has been silent is looked for, where nothing else would tell of its
+  /// death (Settings::lean): 1 ms to 1 h.
+  Nanoseconds probe_every_ns = 10'000'000'000;
 };
 
 struct ContextFigures {

@@ -17,6 +17,8 @@ namespace weft::channel {
 struct PhaseSize {
   std::uint32_t payload_bytes = 0;
   std::uint32_t slots = 4;
+
+  bool operator==(const PhaseSize&) const = default;
 };
 
 /// What of a vector decides whether it needs larger buffers (A4, A5).
@@ -66,11 +68,19 @@ struct Settings {
   /// Sizes are learned: growth is asked for only when this many of the last 64 messages were
   /// oversized, others go in pieces. 0: at once.
   std::uint32_t learn_after = 0;
+  /// As little as possible for a connection that is quiet. Its send ring exists only while it is
+  /// used; its first receive ring shares the key of the control block and stays as long as that;
+  /// and where the peer wants it too, the identifiers of the connection manager, which take more
+  /// memory than all the rest, go once the connection stands. A peer that dies is then noticed by
+  /// probes (ContextOptions::probe_every_ns), not at once.
+  bool lean = false;
 
-  /// For ten thousand connections that hardly ever speak: the smallest buffers.
+  /// For ten thousand connections that hardly ever speak: the smallest buffers, and lean.
   static Settings tiny();
   /// The largest buffers from the start: what this library is compared with.
   static Settings fixed(std::uint32_t payload_bytes = 16384, std::uint32_t slots = 4);
+
+  bool operator==(const Settings&) const = default;
 };
 
 /// Refuses what lies outside its range; a warning, which may be empty, when all is well.

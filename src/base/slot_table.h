@@ -30,12 +30,12 @@ class SlotTable {
   explicit SlotTable(std::uint32_t capacity, std::uint32_t rest = kDefaultRest)
       : capacity_(capacity),
         rest_(rest),
-        chunks_(std::make_unique<std::atomic<Node*>[]>((capacity + kPerChunk - 1) / kPerChunk)) {
+        chunks_(std::make_unique<std::atomic<Chunk*>[]>((capacity + kPerChunk - 1) / kPerChunk)) {
     WEFT_ASSERT(capacity > 0 && capacity <= kMaxSlots);
   }
   ~SlotTable() {
     for (std::uint32_t i = 0; i < fresh_; i += kPerChunk) {
-      delete[] chunks_[i / kPerChunk].load(std::memory_order_relaxed);
+      delete chunks_[i / kPerChunk].load(std::memory_order_relaxed);
     }
   }
   SlotTable(const SlotTable&) = delete;
@@ -43,8 +43,8 @@ class SlotTable {
 
   /// Null when no slot with this number was ever handed out, give or take a chunk.
   T* at(std::uint32_t index) const {
-    Node* node = node_at(index);
-    return node == nullptr ? nullptr : &node->value;
+    Chunk* chunk = chunk_of(index);
+    return chunk == nullptr ? nullptr : &chunk->values[index % kPerChunk];
   }
 
   /// Null when every slot is taken, or there is no memory for more.
@@ -53,34 +53,32 @@ class SlotTable {
     if (resting_ <= rest_ && fresh_ < capacity_) {
       *index = fresh_;
       if (fresh_ % kPerChunk == 0) {
-        Node* chunk = new (std::nothrow) Node[kPerChunk];
+        Chunk* chunk = new (std::nothrow) Chunk;
         if (chunk == nullptr) return nullptr;
-        // release pairs with the acquire in node_at(): the chunk's contents come first.
+        // release pairs with the acquire in chunk_of(): the chunk's contents come first.
         chunks_[fresh_ / kPerChunk].store(chunk, std::memory_order_release);
       }
       ++fresh_;
     } else if (resting_ > 0) {
       *index = oldest_;
-      oldest_ = node_at(oldest_)->next;
+      oldest_ = next_of(oldest_);
       --resting_;
     } else {
       return nullptr;
     }
     ++in_use_;
-    Node* node = node_at(*index);
-    node->taken = true;
-    return &node->value;
+    next_of(*index) = kTaken;
+    return at(*index);
   }
 
   void release(std::uint32_t index) {
     const std::lock_guard guard(lock_);
-    Node* node = node_at(index);
-    WEFT_ASSERT(node != nullptr && node->taken);
-    node->taken = false;
+    WEFT_ASSERT(chunk_of(index) != nullptr && next_of(index) == kTaken);
+    next_of(index) = 0;
     if (resting_ == 0) {
       oldest_ = index;
     } else {
-      node_at(newest_)->next = index;
+      next_of(newest_) = index;
     }
     newest_ = index;
     ++resting_;
@@ -94,24 +92,28 @@ class SlotTable {
   std::uint32_t capacity() const { return capacity_; }
 
  private:
-  struct Node {
-    T value{};
-    std::uint32_t next = 0;
-    bool taken = false;
-  };
+  static constexpr std::uint32_t kTaken = ~0u;
   // About 16 KiB a chunk, so that a small table stays small.
   static constexpr std::uint32_t kPerChunk =
-      std::bit_floor(std::max<std::uint32_t>(8, 16384 / sizeof(Node)));
+      std::bit_floor(std::max<std::uint32_t>(8, 16384 / sizeof(T)));
 
-  Node* node_at(std::uint32_t index) const {
+  /// What the table itself needs lies apart: T may be aligned to lines, and would take one more.
+  struct Chunk {
+    T values[kPerChunk]{};
+    std::uint32_t next[kPerChunk]{};  ///< kTaken: it is not waiting for reuse
+  };
+
+  Chunk* chunk_of(std::uint32_t index) const {
     if (index >= capacity_) return nullptr;
-    Node* chunk = chunks_[index / kPerChunk].load(std::memory_order_acquire);
-    return chunk == nullptr ? nullptr : &chunk[index % kPerChunk];
+    return chunks_[index / kPerChunk].load(std::memory_order_acquire);
+  }
+  std::uint32_t& next_of(std::uint32_t index) const {
+    return chunk_of(index)->next[index % kPerChunk];
   }
 
   const std::uint32_t capacity_;
   const std::uint32_t rest_;
-  std::unique_ptr<std::atomic<Node*>[]> chunks_;
+  std::unique_ptr<std::atomic<Chunk*>[]> chunks_;
   mutable Lock lock_;
   std::uint32_t fresh_ = 0;  ///< slots below were handed out at least once
   std::uint32_t oldest_ = 0, newest_ = 0, resting_ = 0;

@@ -26,7 +26,7 @@ void Batch::release() {
   std::shared_ptr<ChannelObject> last;  // destroyed without the lock
   const std::lock_guard guard(channel_->context().lock());
   release_locked();
-  if (--channel_->views == 0) last = std::move(channel_->self);
+  if (--channel_->views == 0) last = channel_->context().take_kept(*channel_);
   channel_ = nullptr;
 }
 

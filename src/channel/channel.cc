@@ -58,7 +58,7 @@ void Message::release() {
   const std::lock_guard guard(channel_->context().lock());
   channel_->take_back(bytes_, frame_, region_);
   channel_->took_back();
-  if (--channel_->views == 0 && channel_->self != nullptr) last = std::move(channel_->self);
+  if (--channel_->views == 0 && channel_->kept) last = channel_->context().take_kept(*channel_);
   channel_ = nullptr;
 }
 
@@ -73,7 +73,7 @@ void Channel::let_go() {
   }
   if (!linger) static_cast<void>(close(in({})));
   const std::lock_guard guard(object_->context().lock());
-  if (object_->views > 0) object_->self = object_;
+  if (object_->views > 0 && !object_->kept) object_->context().keep_for_views(object_);
 }
 
 Channel& Channel::operator=(Channel&& other) noexcept {
@@ -318,7 +318,8 @@ Result<void> Channel::close(Deadline deadline) {
         break;
       }
       endpoint.progress(channel.context().now());
-      if (endpoint.close() && endpoint.send().drained()) break;
+      if (endpoint.finish(channel.is_being_left())) break;
+      channel.see_off();
       channel.blocked = true;
       channel.context().activate(channel);
     }

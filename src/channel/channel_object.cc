@@ -25,7 +25,10 @@ constexpr int kRemoteWrite = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 ChannelObject::ChannelObject(std::shared_ptr<ContextObject> context,
                              std::shared_ptr<const Settings> settings)
-    : context_(std::move(context)), settings_(std::move(settings)), index_(context_->add(*this)) {}
+    : context_(std::move(context)),
+      settings_(std::move(settings)),
+      index_(context_->add(*this)),
+      lets_go_(settings_->lean) {}
 
 ChannelObject::~ChannelObject() {
   const std::lock_guard guard(context_->lock());
@@ -34,7 +37,7 @@ ChannelObject::~ChannelObject() {
   if (control_region_ != nullptr) ibv_dereg_mr(control_region_);
   if (control_.memory != nullptr) {
     context_->device()->slab().free(control_);
-    refund(kControlBytes);
+    refund(control_bytes());
   }
   context_->remove(*this);
 }
@@ -46,37 +49,61 @@ bool ChannelObject::prepare(rdma_cm_id* id) {
     error_ = std::make_unique<std::string>(std::move(why));
     return false;
   };
-  if (!charge(kControlBytes)) return refuse("no memory left in the budget for another channel");
-  control_ = device.slab().allocate(kControlBytes);
-  if (control_.memory == nullptr) return refuse(explain_registration(errno, kControlBytes));
-  std::memset(control_.memory, 0, kControlBytes);
-  control_region_ = ibv_reg_mr(device.pd(), control_.memory, kPeerPartBytes, kRemoteWrite);
-  if (control_region_ == nullptr) return refuse(explain_registration(errno, kPeerPartBytes));
-  endpoint_.emplace(*settings_, *this, control_.memory, Slab::local_key(control_), kSendDepth,
-                    index_);
+  if (!create_queue_pair(id)) {
+    return refuse(fmt::format("creating a queue pair: {}", std::strerror(errno)));
+  }
+  const std::uint64_t bytes = control_bytes();
+  if (!charge(bytes)) return refuse("no memory left in the budget for another channel");
+  control_ = device.slab().allocate(bytes);
+  if (control_.memory == nullptr) {
+    refund(bytes);
+    return refuse(explain_registration(errno, bytes));
+  }
+  std::memset(control_.memory, 0, bytes);
+  control_region_ =
+      ibv_reg_mr(device.pd(), control_.memory, kControlBytes + first_ring_bytes(), kRemoteWrite);
+  if (control_region_ == nullptr) return refuse(explain_registration(errno, bytes));
+  endpoint_ = std::make_unique<Endpoint>(*settings_, *this, control(), kSendDepth, index_);
   if (!endpoint_->start()) {
     return refuse(error_ == nullptr ? "no memory left in the budget for the rings" : *error_);
   }
   if (!device.make_room(context_->budget().channels())) {
     return refuse(fmt::format("enlarging the completion queue: {}", std::strerror(errno)));
   }
-  ibv_qp_init_attr attributes{};
-  attributes.send_cq = attributes.recv_cq = device.cq();
-  attributes.srq = device.srq();
-  attributes.qp_type = IBV_QPT_RC;
-  attributes.cap.max_send_wr = kSendDepth;
-  attributes.cap.max_send_sge = 1;
-  if (rdma_create_qp(id, device.pd(), &attributes) != 0) {
-    return refuse(fmt::format("creating a queue pair: {}", std::strerror(errno)));
-  }
-  qp_ = id->qp;
-  context_->know(*this);
   return true;
+}
+
+// Small things go straight from the caller's hand where the device takes them so, which saves a
+// lean channel the memory to keep them in.
+bool ChannelObject::create_queue_pair(rdma_cm_id* id) {
+  Device& device = *context_->device();
+  for (const std::uint32_t inlined : {settings_->lean ? kInlineMost : 0, 0u}) {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = attributes.recv_cq = device.cq();
+    attributes.srq = device.srq();
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.cap.max_send_wr = kSendDepth;
+    attributes.cap.max_send_sge = 1;
+    attributes.cap.max_inline_data = inlined;
+    if (rdma_create_qp(id, device.pd(), &attributes) != 0) continue;
+    inlines_ = settings_->lean && attributes.cap.max_inline_data >= kInlineMost;
+    qp_ = id->qp;
+    context_->know(*this);
+    return true;
+  }
+  return false;
+}
+
+// Behind the control block: the first ring of a lean channel, then the stage, which is not the
+// peer's to write.
+Control ChannelObject::control() const {
+  std::byte* stage = inlines_ ? nullptr : control_.memory + kControlBytes + first_ring_bytes();
+  return {control_.memory, stage, Slab::local_key(control_)};
 }
 
 Hello ChannelObject::hello() const {
   return {reinterpret_cast<std::uint64_t>(control_.memory), RemoteKey(control_region_->rkey),
-          endpoint_->grant(), endpoint_->send_slots()};
+          endpoint_->grant(), endpoint_->send_slots(), lets_go_};
 }
 
 void ChannelObject::meet(const Hello& peer) { endpoint_->connect(peer); }
@@ -92,13 +119,71 @@ void ChannelObject::lose(std::string why) {
 void ChannelObject::disconnect() {
   if (qp_ != nullptr) {
     context_->forget(*this);
-    if (life_ == Life::kOpen) rdma_disconnect(id_);
-    rdma_destroy_qp(id_);
+    if (id_ == nullptr) {
+      ibv_destroy_qp(qp_);
+    } else {
+      if (life_ == Life::kOpen) rdma_disconnect(id_);
+      rdma_destroy_qp(id_);
+    }
     qp_ = nullptr;
   }
   if (id_ != nullptr) rdma_destroy_id(id_);
   id_ = nullptr;
   life_ = Life::kClosed;
+}
+
+// The queue pair is ours, and goes on without it.
+void ChannelObject::let_identifier_go() {
+  if (!lets_go_ || id_ == nullptr) return;
+  id_->qp = nullptr;
+  rdma_destroy_id(id_);
+  id_ = nullptr;
+  context_->attend(*this);
+}
+
+void ChannelObject::see_off() {
+  if (is_being_left() && endpoint_->farewell()) lose("the connection was ended by the peer");
+}
+
+std::uint64_t ChannelObject::first_ring_bytes() const {
+  if (!settings_->lean) return 0;
+  const PhaseSize& size = settings_->phases[settings_->start_phase];
+  return std::uint64_t{size.slots} * slot_bytes_of(size.payload_bytes);
+}
+
+bool ChannelObject::is_first_ring(std::uint32_t slots, std::uint32_t slot_bytes) const {
+  const PhaseSize& size = settings_->phases[settings_->start_phase];
+  return settings_->lean && !first_ring_taken_ && slots == size.slots &&
+         slot_bytes == slot_bytes_of(size.payload_bytes);
+}
+
+Ring ChannelObject::first_ring(std::uint32_t phase) const {
+  const PhaseSize& size = settings_->phases[settings_->start_phase];
+  Ring ring;
+  ring.memory = control_.memory + kControlBytes;
+  ring.slots = size.slots, ring.slot_bytes = slot_bytes_of(size.payload_bytes), ring.phase = phase;
+  ring.local_key = Slab::local_key(control_);
+  ring.remote_key = RemoteKey(control_region_->rkey);
+  ring.registered = true;
+  return ring;
+}
+
+bool ChannelObject::fall_asleep() {
+  if (active || views > 0 || life_ != Life::kOpen) return false;
+  if (!endpoint_->can_sleep() || endpoint_->receive().ring().handle != nullptr) {
+    endpoint_->settle_down();
+    return false;
+  }
+  dormant_ = std::make_unique<Dormant>(endpoint_->sleep());
+  endpoint_.reset();
+  return true;
+}
+
+void ChannelObject::wake() {
+  endpoint_ = std::make_unique<Endpoint>(*settings_, *this, control(), kSendDepth, index_);
+  endpoint_->wake(*dormant_, first_ring(settings_->start_phase));
+  dormant_.reset();
+  context_->note_drowsy(*this);
 }
 
 bool ChannelObject::charge(std::uint64_t bytes) {
@@ -118,6 +203,11 @@ void ChannelObject::refund(std::uint64_t bytes) {
 std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, std::uint32_t slots,
                                              std::uint32_t slot_bytes) {
   const std::uint64_t bytes = std::uint64_t{slots} * slot_bytes;
+  if (use == RingUse::kReceive && is_first_ring(slots, slot_bytes)) {
+    first_ring_taken_ = true;
+    RingStore::clear(control_.memory + kControlBytes, {slots, slot_bytes});
+    return first_ring(phase);
+  }
   if (!charge(bytes)) return std::nullopt;
   RingStore& store_of_rings = context_->device()->rings();
   // A receive ring has its own key, for exactly these bytes: no other channel's.
@@ -136,8 +226,14 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
   return ring;
 }
 
+// The first ring of a lean channel has no handle. It stays as it is: its key is the control
+// block's, and nothing else comes to lie there.
 void ChannelObject::unregister(Ring& ring) {
   auto* made = static_cast<Registration*>(ring.handle);
+  if (made == nullptr) {
+    ring.registered = false;
+    return;
+  }
   if (made->region != nullptr) ibv_dereg_mr(made->region);
   made->region = nullptr;
   ring.registered = false;
@@ -145,12 +241,18 @@ void ChannelObject::unregister(Ring& ring) {
 
 void ChannelObject::release(Ring& ring) {
   const std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
+  if (made == nullptr) {
+    first_ring_taken_ = false;
+    ring = {};
+    return;
+  }
   context_->device()->slab().free(made->block);
   refund(std::uint64_t{ring.slots} * ring.slot_bytes);
   ring = {};
 }
 
 void ChannelObject::discard(Ring& ring) {
+  if (ring.handle == nullptr) return release(ring);
   const std::uint64_t bytes = std::uint64_t{ring.slots} * ring.slot_bytes;
   charged_ -= bytes;
   context_->device()->rings().free_later(
@@ -243,7 +345,7 @@ bool ChannelObject::post(const Work& work) {
   wr.opcode = work.op == Work::Op::kRead ? IBV_WR_RDMA_READ
               : work.bell                ? IBV_WR_RDMA_WRITE_WITH_IMM
                                          : IBV_WR_RDMA_WRITE;
-  wr.send_flags = work.signaled ? IBV_SEND_SIGNALED : 0;
+  wr.send_flags = (work.signaled ? IBV_SEND_SIGNALED : 0) | (work.inlined ? IBV_SEND_INLINE : 0);
   wr.wr.rdma.remote_addr = work.remote;
   wr.wr.rdma.rkey = work.remote_key.value;
   return ibv_post_send(qp_, &wr, &bad) == 0;
@@ -268,7 +370,7 @@ bool ChannelObject::write(const std::byte* from, std::uint32_t length, std::uint
 void ChannelObject::take_back_region(std::span<const std::byte> message, void* region) {
   Incoming back{message.data(), message.size(), 0, {}};
   back.region = {const_cast<std::byte*>(message.data()), message.size(), {}, {}, region};
-  endpoint_->release_one(back);
+  endpoint().release_one(back);
 }
 
 void ChannelObject::look_after() { context_->activate(*this); }
@@ -277,18 +379,21 @@ Statistics ChannelObject::statistics() const {
   Statistics out;
   out.error = error();
   out.registered_bytes = charged_;
-  if (!endpoint_) return out;
-  const SendFigures& send = endpoint_->send().figures();
-  const ReceiveFigures& receive = endpoint_->receive().figures();
-  out.send_phase = endpoint_->send().phase();
-  out.receive_phase = endpoint_->receive().phase();
+  if (!has_endpoint()) return out;
+  const bool asleep = endpoint_ == nullptr;
+  const SendFigures send =
+      asleep ? dormant_->send.figures.get(dormant_->send.next) : endpoint_->send().figures();
+  const ReceiveFigures receive = asleep ? dormant_->receive.figures.get(dormant_->receive.scan)
+                                        : endpoint_->receive().figures();
+  out.send_phase = asleep ? settings_->start_phase : endpoint_->send().phase();
+  out.receive_phase = asleep ? settings_->start_phase : endpoint_->receive().phase();
   out.messages_sent = send.messages, out.bytes_sent = send.bytes, out.frames_sent = send.frames;
   out.messages_received = receive.messages, out.bytes_received = receive.bytes;
   out.frames_received = receive.frames;
   out.grows = send.grows, out.shrinks = send.shrinks, out.refusals = send.refusals;
   out.postponements = send.postponements, out.repeats = send.repeats, out.rendezvous = send.loans;
-  out.bells = endpoint_->bells();
-  if (out.error.empty()) out.error = endpoint_->error();
+  out.bells = asleep ? dormant_->outlet.bells : endpoint_->bells();
+  if (out.error.empty() && !asleep) out.error = endpoint_->error();
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "channel/dormant.h"
 #include "channel/endpoint.h"
 #include "channel/ring_store.h"
 #include "channel/slab.h"
@@ -27,7 +28,7 @@ enum class Life : std::uint8_t {
   kClosed  ///< by this end
 };
 
-class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, public Wires {
+class ChannelObject final : public Wires {
  public:
   ChannelObject(std::shared_ptr<ContextObject> context, std::shared_ptr<const Settings> settings);
   ~ChannelObject();
@@ -41,10 +42,30 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   /// Ends the connection. The rings stay for those who still look at messages in them.
   void disconnect();
   void lose(std::string why);
+  /// Whether the connection manager's identifier goes when the connection stands: both ends must
+  /// want it.
+  bool lets_identifier_go() const { return lets_go_; }
+  void keep_identifier() { lets_go_ = false; }
+  void let_identifier_go();
+  /// The peer has said that nothing follows, and nobody else will say that it has gone.
+  bool is_being_left() const {
+    return probed && life_ == Life::kOpen && endpoint_ != nullptr &&
+           endpoint_->receive().peer_closed();
+  }
+  /// Such a peer waits for our word that all has arrived; with that the connection is over.
+  void see_off();
 
   ContextObject& context() const { return *context_; }
-  Endpoint& endpoint() { return *endpoint_; }
-  bool has_endpoint() const { return endpoint_.has_value(); }
+  Endpoint& endpoint() {
+    if (endpoint_ == nullptr) [[unlikely]]
+      wake();
+    return *endpoint_;
+  }
+  bool has_endpoint() const { return endpoint_ != nullptr || dormant_ != nullptr; }
+  bool is_lean() const { return settings_->lean; }
+  bool is_watching() const { return endpoint_ != nullptr && endpoint_->mode() == Mode::kWatching; }
+  /// Of a lean channel at rest only a few numbers stay. False: it is not at rest.
+  bool fall_asleep();
   Life life() const { return life_; }
   /// Nothing is to be done for it before its next message is looked for.
   bool is_ordinary() const { return life_ == Life::kOpen && active && !endpoint_->has_to_tell(); }
@@ -75,13 +96,15 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   bool ready = false;   ///< was named since it last had nothing
   bool listed = false;  ///< is in the context's list of those to be named
   bool active = false, grown = false, blocked = false, counted_connecting = false;
-  bool spoke = false;  ///< since the last round
+  bool spoke = false;   ///< since the last round
+  bool probed = false;  ///< has no identifier any more
+  bool drowsy = false;  ///< is in the context's list of those that may fall asleep
+  bool kept = false;    ///< only views are left of it, and the context keeps it for them
+  std::uint32_t views = 0;
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;
   std::uint32_t looks = 0, takes = 0;
   ListenerObject* listener = nullptr;  ///< until it is accepted
-  std::uint32_t views = 0;
-  std::shared_ptr<ChannelObject> self;  ///< when only views are left of it
 
   /// A message that was received comes back; after some of them, or one, took_back().
   void take_back(std::span<const std::byte> message, std::uint32_t frame, void* region) {
@@ -103,8 +126,17 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
  private:
   bool looked_after() const { return active && endpoint_->mode() == Mode::kWatching; }
   void look_after();
+  void wake();
+  Ring first_ring(std::uint32_t phase) const;
+  bool create_queue_pair(rdma_cm_id* id);
+  Control control() const;
+  std::uint64_t control_bytes() const {
+    return kControlBytes + first_ring_bytes() + (inlines_ ? 0 : kStageBytes);
+  }
   void take_back_region(std::span<const std::byte> message, void* region);
   bool post_window_work(const Work& work);
+  std::uint64_t first_ring_bytes() const;
+  bool is_first_ring(std::uint32_t slots, std::uint32_t slot_bytes) const;
   bool charge(std::uint64_t bytes);
   void refund(std::uint64_t bytes);
 
@@ -112,11 +144,15 @@ class ChannelObject final : public std::enable_shared_from_this<ChannelObject>, 
   const std::shared_ptr<const Settings> settings_;
   std::uint32_t index_ = 0;
   Life life_ = Life::kConnecting;
+  bool lets_go_ = false;
+  bool inlines_ = false;           ///< the device takes kInlineMost bytes from anywhere
+  bool first_ring_taken_ = false;  ///< the receive ring behind the control block
   rdma_cm_id* id_ = nullptr;
   ibv_qp* qp_ = nullptr;
   Block control_;
   ibv_mr* control_region_ = nullptr;
-  std::optional<Endpoint> endpoint_;
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Dormant> dormant_;  ///< while it sleeps: then there is no endpoint
   std::uint64_t charged_ = 0;
   std::unique_ptr<std::string> error_;  ///< why it ended
 };

@@ -14,11 +14,11 @@ constexpr std::chrono::microseconds kSpin{50};
 constexpr int kRoundsPerLook = 16;
 constexpr std::chrono::seconds kLinger{1};
 
-Result<std::shared_ptr<const Settings>> checked(const ContextObject& context,
+Result<std::shared_ptr<const Settings>> checked(ContextObject& context,
                                                 const std::optional<Settings>& settings) {
   if (!settings) return context.settings();
   if (auto ok = check(*settings); !ok) return tl::unexpected(ok.error());
-  return std::make_shared<const Settings>(*settings);
+  return context.share(*settings);
 }
 
 bool one_round(ContextObject& context) {
@@ -77,6 +77,10 @@ Result<Context> Context::create(ContextOptions options) {
   constexpr std::uint64_t kLeast = 64 << 10;
   if (options.budget_bytes < kLeast) {
     return fail(Errc::kInvalidArgument, "budget_bytes: less than the 65536 that one channel needs");
+  }
+  constexpr Nanoseconds kProbeLeast = 1'000'000, kProbeMost = 3'600'000'000'000;
+  if (options.probe_every_ns < kProbeLeast || options.probe_every_ns > kProbeMost) {
+    return fail(Errc::kInvalidArgument, "probe_every_ns: is outside 1000000 to 3600000000000");
   }
   auto object = std::make_shared<ContextObject>(options);
   if (auto ok = object->open(); !ok) return tl::unexpected(ok.error());

@@ -183,6 +183,12 @@ void ContextObject::on_connection(rdma_cm_event& event) {
       channel->lose(fmt::format("the connection failed: {}", rdma_event_str(kind)));
       break;
     case RDMA_CM_EVENT_DISCONNECTED:
+      if (channel->lets_identifier_go() && channel->listener != nullptr) {
+        // The peer knows that the connection stands, and has let its identifier go: the news of
+        // the former was lost on its way.
+        stand(*channel);
+        break;
+      }
       poll_completions();  // what came before it counts
       if (channel->has_endpoint()) channel->endpoint().progress(now_);
       channel->lose("the connection was ended by the peer");
@@ -218,6 +224,7 @@ void ContextObject::on_request(rdma_cm_event& event, ListenerObject& listener) {
   auto channel = std::make_shared<ChannelObject>(shared_from_this(), listener.settings);
   id->context = channel.get();
   std::array<std::byte, Hello::kBytes> hello;
+  if (peer && !peer->lets_identifier_go) channel->keep_identifier();
   if (peer && use_device(id->verbs) && channel->prepare(id)) {
     channel->hello().emit(hello);
     channel->meet(*peer);
@@ -235,15 +242,20 @@ void ContextObject::on_request(rdma_cm_event& event, ListenerObject& listener) {
   dropped_.push_back(std::move(channel));  // destroyed without the lock
 }
 
+/// The peer knows that the connection stands.
+void ContextObject::stand(ChannelObject& channel) {
+  ListenerObject& listener = *std::exchange(channel.listener, nullptr);
+  const auto at = std::find_if(listener.coming.begin(), listener.coming.end(),
+                               [&](const auto& c) { return c.get() == &channel; });
+  listener.ready.push_back(std::move(*at));
+  listener.coming.erase(at);
+  channel.let_identifier_go();
+}
+
 void ContextObject::on_established(rdma_cm_event& event, ChannelObject& channel) {
-  if (ListenerObject* listener = channel.listener; listener != nullptr) {
+  if (channel.listener != nullptr) {
     rdma_ack_cm_event(&event);
-    channel.listener = nullptr;
-    const auto at = std::find_if(listener->coming.begin(), listener->coming.end(),
-                                 [&](const auto& c) { return c.get() == &channel; });
-    listener->ready.push_back(std::move(*at));
-    listener->coming.erase(at);
-    return;
+    return stand(channel);
   }
   const auto peer = Hello::parse({static_cast<const std::byte*>(event.param.conn.private_data),
                                   event.param.conn.private_data_len});
@@ -252,6 +264,8 @@ void ContextObject::on_established(rdma_cm_event& event, ChannelObject& channel)
   if (!peer) return channel.lose("what listens there does not speak this protocol");
   channel.meet(*peer);
   channel.set_life(Life::kOpen);
+  if (!peer->lets_identifier_go) channel.keep_identifier();
+  channel.let_identifier_go();
   activate(channel);  // it may have been rung already
 }
 

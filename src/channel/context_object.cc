@@ -27,6 +27,8 @@ constexpr Nanoseconds kConnectionsEvery = 500'000, kGrownEvery = 2'000'000,
                       kTrimEvery = 100'000'000;
 /// Sleeping with something under way, or with grown channels: how long at most.
 constexpr Nanoseconds kBusySleep = 1'000'000, kGrownSleep = 50'000'000;
+/// Not all peers are looked for at once.
+constexpr std::uint32_t kProbeParts = 16;
 
 Nanoseconds clock_now() {
   timespec time{};
@@ -47,6 +49,7 @@ void erase_unordered(std::vector<ChannelObject*>& list, ChannelObject* channel) 
 ContextObject::ContextObject(const ContextOptions& options)
     : budget_(options.budget_bytes),
       settings_(std::make_shared<const Settings>(options.settings)),
+      probe_pause_(options.probe_every_ns / kProbeParts),
       now_(clock_now()) {}
 
 ContextObject::~ContextObject() {
@@ -78,6 +81,15 @@ Result<void> ContextObject::open() {
   return {};
 }
 
+std::shared_ptr<const Settings> ContextObject::share(const Settings& settings) {
+  const std::lock_guard guard(lock_);
+  if (*settings_ == settings) return settings_;
+  if (last_settings_ == nullptr || *last_settings_ != settings) {
+    last_settings_ = std::make_shared<const Settings>(settings);
+  }
+  return last_settings_;
+}
+
 std::uint32_t ContextObject::add(ChannelObject& channel) {
   budget_.add_channel();
   if (!free_indices_.empty()) {
@@ -96,7 +108,10 @@ void ContextObject::remove(ChannelObject& channel) {
   free_indices_.push_back(channel.index());
 }
 
-void ContextObject::know(ChannelObject& channel) { by_qpn_[channel.qpn()] = &channel; }
+void ContextObject::know(ChannelObject& channel) {
+  by_qpn_.set(channel.qpn(), &channel);
+  if (channel.is_lean()) note_drowsy(channel);
+}
 
 void ContextObject::forget(ChannelObject& channel) {
   by_qpn_.erase(channel.qpn());
@@ -104,8 +119,27 @@ void ContextObject::forget(ChannelObject& channel) {
   channel.ready = channel.listed = false;
   if (channel.active) erase_unordered(active_, &channel);
   if (channel.grown) erase_unordered(grown_, &channel);
-  if (channel.endpoint().mode() == Mode::kWatching) --watching_;
-  channel.active = channel.grown = false;
+  if (channel.drowsy) erase_unordered(drowsy_, &channel);
+  if (channel.is_watching()) --watching_;
+  if (channel.probed) --probed_;
+  channel.active = channel.grown = channel.probed = channel.drowsy = false;
+}
+
+void ContextObject::note_drowsy(ChannelObject& channel) {
+  if (std::exchange(channel.drowsy, true)) return;
+  drowsy_.push_back(&channel);
+}
+
+void ContextObject::visit_drowsy() {
+  for (std::size_t i = 0; i < drowsy_.size();) {
+    if (!drowsy_[i]->fall_asleep()) {
+      ++i;
+      continue;
+    }
+    drowsy_[i]->drowsy = false;
+    drowsy_[i] = drowsy_.back();
+    drowsy_.pop_back();
+  }
 }
 
 void ContextObject::activate(ChannelObject& channel) {
@@ -146,9 +180,9 @@ bool ContextObject::poll_completions() {
   bool any = false;
   for (const ibv_wc& wc : device_->poll()) {
     any = true;
-    const auto found = by_qpn_.find(wc.qp_num);
-    if (found == by_qpn_.end()) continue;  // of a channel that is gone
-    ChannelObject& channel = *found->second;
+    ChannelObject* found = by_qpn_.find(wc.qp_num);
+    if (found == nullptr) continue;  // of a channel that is gone
+    ChannelObject& channel = *found;
     if (wc.status != IBV_WC_SUCCESS) {
       if (wc.status != IBV_WC_WR_FLUSH_ERR) {
         channel.lose(fmt::format("the connection failed: {}", ibv_wc_status_str(wc.status)));
@@ -187,6 +221,7 @@ bool ContextObject::visit(ChannelObject& channel) {
   Endpoint& endpoint = channel.endpoint();
   endpoint.progress(now_);
   if (endpoint.failed()) channel.lose(std::string(endpoint.error()));
+  channel.see_off();
   note_ready(channel);
   if (!channel.grown && endpoint.send().phase() > 0) {
     channel.grown = true;
@@ -245,12 +280,14 @@ bool ContextObject::round() {
   if (now_ - grown_at_ > kGrownEvery) {
     grown_at_ = now_;
     visit_grown();
+    visit_drowsy();
   }
   if (connecting_ > 0 || now_ - connections_at_ > kConnectionsEvery) {
     connections_at_ = now_;
     if (poll_connections()) any = true;
   }
   if (!lingering_.empty()) visit_lingering();
+  if (probed_ > 0 && now_ >= probe_at_) probe_some();
   if (any) note_event();
   do_chores(any);
   return any;
@@ -263,6 +300,19 @@ void ContextObject::do_chores(bool any) {
   if (now_ >= quiet_at_ || device_->rings().overdue()) device_->rings().do_chore();
 }
 
+// A part of the channels at a time. What comes of it is a completion, good or bad.
+void ContextObject::probe_some() {
+  probe_at_ = now_ + probe_pause_;
+  const auto all = static_cast<std::uint32_t>(channels_.size());
+  for (std::uint32_t left = all / kProbeParts + 1; left > 0; --left) {
+    if (++next_probed_ >= all) next_probed_ = 0;
+    ChannelObject* channel = channels_[next_probed_];
+    if (channel != nullptr && channel->probed && channel->life() == Life::kOpen) {
+      channel->endpoint().probe();
+    }
+  }
+}
+
 void ContextObject::note_event() {
   events_.fetch_add(1, std::memory_order_release);
   sleepers_.wake();
@@ -273,13 +323,29 @@ void ContextObject::linger(std::shared_ptr<ChannelObject> channel, Nanoseconds t
   lingering_.push_back({std::move(channel), now_ + time_ns});
 }
 
+void ContextObject::keep_for_views(std::shared_ptr<ChannelObject> channel) {
+  channel->kept = true;
+  kept_.push_back(std::move(channel));
+}
+
+std::shared_ptr<ChannelObject> ContextObject::take_kept(ChannelObject& channel) {
+  if (!std::exchange(channel.kept, false)) return nullptr;
+  const auto at = std::find_if(kept_.begin(), kept_.end(),
+                               [&](const auto& kept) { return kept.get() == &channel; });
+  std::shared_ptr<ChannelObject> taken = std::move(*at);
+  *at = std::move(kept_.back());
+  kept_.pop_back();
+  return taken;
+}
+
 void ContextObject::visit_lingering() {
   for (std::size_t i = 0; i < lingering_.size();) {
     ChannelObject& channel = *lingering_[i].channel;
     bool done = channel.life() != Life::kOpen || now_ >= lingering_[i].until;
     if (!done) {
       channel.endpoint().progress(now_);
-      done = channel.endpoint().close() && channel.endpoint().send().drained();
+      done = channel.endpoint().finish(channel.is_being_left());
+      channel.see_off();
     }
     if (!done) {
       ++i;
@@ -329,10 +395,12 @@ bool ContextObject::arm() {
 
 void ContextObject::set_timer() {
   const Nanoseconds sleep = !active_.empty() || !lingering_.empty() ? kBusySleep
-                            : !grown_.empty()                       ? kGrownSleep
+                            : !grown_.empty() || !drowsy_.empty()   ? kGrownSleep
+                            : probed_ > 0                           ? probe_pause_
                                                                     : 0;
   itimerspec when{};
-  when.it_value.tv_nsec = static_cast<long>(sleep);
+  when.it_value.tv_sec = static_cast<time_t>(sleep / 1'000'000'000);
+  when.it_value.tv_nsec = static_cast<long>(sleep % 1'000'000'000);
   timerfd_settime(timer_, 0, &when, nullptr);
 }
 

@@ -12,10 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/biased_lock.h"
+#include "base/number_map.h"
 #include "channel/budget.h"
 #include "channel/channel_object.h"
 #include "channel/device.h"
@@ -52,6 +52,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   Budget& budget() { return budget_; }
   Nanoseconds now() const { return now_; }
   std::shared_ptr<const Settings> settings() const { return settings_; }
+  /// The same for all that are alike, one after the other. Takes the lock itself.
+  std::shared_ptr<const Settings> share(const Settings& settings);
 
   // All of these with the lock held.
   std::uint32_t add(ChannelObject& channel);
@@ -61,6 +63,10 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
   void note_ready(ChannelObject& channel);
+  /// It is awake, and may fall asleep later.
+  void note_drowsy(ChannelObject& channel);
+  /// Nothing tells of the end of this one's peer but probes.
+  void attend(ChannelObject& channel) { channel.probed = true, ++probed_; }
   std::vector<std::uint64_t> take_ready();
   bool round();
   bool poll_completions();
@@ -84,6 +90,10 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::uint64_t events() const { return events_.load(std::memory_order_acquire); }
   /// Takes over a channel whose handle is gone: rounds deliver what it sent, within the time.
   void linger(std::shared_ptr<ChannelObject> channel, Nanoseconds time_ns);
+  /// Only views of it are left: until the last one goes.
+  void keep_for_views(std::shared_ptr<ChannelObject> channel);
+  /// To be destroyed without the lock.
+  std::shared_ptr<ChannelObject> take_kept(ChannelObject& channel);
   bool lingers() const { return !lingering_.empty(); }
   /// Nobody makes rounds any more: what lingers ends now.
   void abandon();
@@ -104,6 +114,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void visit_grown();
   void do_chores(bool any);
   void visit_lingering();
+  void probe_some();
+  void visit_drowsy();
   void note_event();
   void set_timer();
   // context_connect.cc
@@ -113,6 +125,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void on_request(rdma_cm_event& event, ListenerObject& listener);
   void on_route(ChannelObject& channel);
   void on_established(rdma_cm_event& event, ChannelObject& channel);
+  void stand(ChannelObject& channel);
   void end_connecting(ChannelObject& channel);
   rdma_conn_param parameters(std::span<const std::byte> hello) const;
 
@@ -122,14 +135,14 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   base::BiasedLock lock_;
   std::uint32_t vain_looks_ = 0;
   Budget budget_;
-  std::shared_ptr<const Settings> settings_;
+  std::shared_ptr<const Settings> settings_, last_settings_;
   std::unique_ptr<Device> device_;
   rdma_event_channel* connections_ = nullptr;
   int epoll_ = -1, timer_ = -1;
   std::vector<ChannelObject*> channels_;  // by index
   std::vector<std::uint32_t> free_indices_;
-  std::unordered_map<std::uint32_t, ChannelObject*> by_qpn_;
-  std::vector<ChannelObject*> active_, grown_, ready_;
+  base::NumberMap<ChannelObject> by_qpn_;
+  std::vector<ChannelObject*> active_, grown_, ready_, drowsy_;
   std::vector<ListenerObject*> listeners_;
   std::vector<std::shared_ptr<ChannelObject>> dropped_;
   struct Lingering {
@@ -137,11 +150,15 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
     Nanoseconds until;
   };
   std::vector<Lingering> lingering_;
+  std::vector<std::shared_ptr<ChannelObject>> kept_;
   bool abandoned_ = false;
   Sleepers sleepers_;
   std::atomic<std::uint64_t> events_{0};
   std::uint32_t watching_ = 0;
   std::uint32_t connecting_ = 0;
+  std::uint32_t probed_ = 0, next_probed_ = 0;  // how many there are, and whose turn it is
+  const Nanoseconds probe_pause_;
+  Nanoseconds probe_at_ = 0;
   Nanoseconds now_ = 0, connections_at_ = 0, grown_at_ = 0, trimmed_at_ = 0;
   Nanoseconds quiet_at_ = 0;  // from when on there is time for chores
 };

@@ -6,7 +6,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57434833;  // "WCH3"
+constexpr std::uint32_t kMagic = 0x57434834;  // "WCH4"
 
 }  // namespace
 
@@ -19,6 +19,7 @@ void Hello::emit(std::span<std::byte, kBytes> to) const {
   store(&to[28], ring.slots);
   store(&to[32], ring.slot_bytes);
   store(&to[36], send_slots);
+  store(&to[40], std::uint64_t{lets_identifier_go});
 }
 
 std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
@@ -31,6 +32,7 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
   hello.ring.slots = load<std::uint32_t>(&from[28]);
   hello.ring.slot_bytes = load<std::uint32_t>(&from[32]);
   hello.send_slots = load<std::uint32_t>(&from[36]);
+  hello.lets_identifier_go = load<std::uint64_t>(&from[40]) == 1;
   if (hello.send_slots < 2 || hello.send_slots > 256 || hello.control == 0 ||
       hello.control % 8 != 0 || hello.ring.address == 0 || hello.ring.address % 8 != 0 ||
       hello.ring.slots < 2 || hello.ring.slots > 256 || hello.ring.slot_bytes % 8 != 0 ||
@@ -42,10 +44,14 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
 }
 
 void Endpoint::connect(const Hello& peer) {
-  peer_control_ = peer.control;
-  peer_key_ = peer.control_key;
   send_.connect(peer.ring);
-  receive_.connect(peer.control, peer.control_key, control_key_, peer.send_slots);
+  connect_control(peer.control, peer.control_key, peer.send_slots);
+}
+
+void Endpoint::connect_control(std::uint64_t control, RemoteKey key, std::uint32_t peer_slots) {
+  peer_control_ = control;
+  peer_key_ = key;
+  receive_.connect(control, key, peer_slots);
 }
 
 bool Endpoint::scan() {
@@ -65,14 +71,10 @@ void Endpoint::tell() {
                       .repeat = send_.sequence(),
                       .recalled = send_.recalled_offers(),
                       .wishes = wishes_};
-  std::byte* stage = control_ + kStatusStage;
-  store(stage, status);
-  Work work{.local = stage,
-            .local_key = control_key_,
-            .length = sizeof status,
-            .remote = peer_control_ + kStatusOffset,
-            .remote_key = peer_key_,
-            .bell = send_.wants_status()};
+  Work work = outlet_.writing(status, kStatusStage);
+  work.remote = peer_control_ + kStatusOffset;
+  work.remote_key = peer_key_;
+  work.bell = send_.wants_status();
   if (status.consumed != outlet_.room().told || receive_.has_news()) {
     outlet_.post_room(std::move(work));
   } else {
@@ -105,17 +107,24 @@ void Endpoint::ring_if_missed() {
 }
 
 void Endpoint::on_done(std::uint32_t number) {
-  if (outlet_.on_done(number) && receive_.on_read_done(number)) note_progress();
+  if (!outlet_.on_done(number)) return;
+  if (receive_.on_read_done(number)) note_progress();
+  settle_down();
+}
+
+void Endpoint::settle_down() {
+  if (mode_ != Mode::kAsleep) return;
+  if (send_.keeps_ring_in_vain()) probe();  // its completion says that the ring is unused
+  send_.rest();
+  receive_.rest();
 }
 
 void Endpoint::set_mode(Mode mode) {
-  if (mode == mode_) return;
+  if (mode == mode_) return settle_down();
   mode_ = mode;
   tell_wanted_ = mode_changed_ = true;
   tell();
-  if (mode != Mode::kAsleep) return;
-  send_.rest();
-  receive_.rest();
+  settle_down();
 }
 
 void Endpoint::wish_smaller(bool wish) {
@@ -129,12 +138,24 @@ void Endpoint::wish_smaller(bool wish) {
 void Endpoint::ring() {
   if (!outlet_.has_room() || failed()) return;
   outlet_.rung();
-  outlet_.post({.local = control_ + kStatusStage,
-                .local_key = control_key_,
-                .length = 0,
-                .remote = peer_control_,
-                .remote_key = peer_key_,
-                .bell = true});
+  outlet_.post({.remote = peer_control_ + kStatusOffset, .remote_key = peer_key_, .bell = true});
+}
+
+std::uint32_t Endpoint::probe() {
+  if (outlet_.awaits() || !outlet_.has_room() || failed()) return 0;
+  return outlet_.post(
+      {.remote = peer_control_ + kStatusOffset, .remote_key = peer_key_, .signaled = true});
+}
+
+bool Endpoint::farewell() {
+  if (!receive_.at_end() || receive_.consumed() != receive_.scanned()) return false;
+  if (outlet_.room().told != receive_.consumed()) {
+    tell_wanted_ = true;
+    tell();
+    return false;
+  }
+  if (farewell_ == 0) farewell_ = probe();
+  return farewell_ != 0 && outlet_.done(farewell_);
 }
 
 std::string_view Endpoint::error() const {

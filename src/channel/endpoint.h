@@ -14,29 +14,31 @@
 
 namespace weft::channel {
 
-/// What an end tells the other when they meet: where to write. 40 bytes on the wire.
+/// What an end tells the other when they meet: where to write. 48 bytes on the wire.
 struct Hello {
   std::uint64_t control = 0;
   RemoteKey control_key;
   RemoteRing ring;
   std::uint32_t send_slots = 0;  ///< of this end's send ring: the peer returns room in time for it
 
-  static constexpr std::size_t kBytes = 40;
+  bool lets_identifier_go = false;  ///< of the connection manager, once the connection stands
+
+  static constexpr std::size_t kBytes = 48;
   void emit(std::span<std::byte, kBytes> to) const;
   /// Nothing: no hello of this version, or one that no honest peer would send.
   static std::optional<Hello> parse(std::span<const std::byte> from);
 };
 
+struct Dormant;
+
 class Endpoint {
  public:
-  /// `control` is kControlBytes of cleared memory whose first kPeerPartBytes the peer may write.
-  Endpoint(const Settings& settings, Wires& wires, std::byte* control, LocalKey control_key,
-           std::uint32_t send_depth, std::uint32_t channel)
+  Endpoint(const Settings& settings, Wires& wires, const Control& control, std::uint32_t send_depth,
+           std::uint32_t channel)
       : outlet_(wires, send_depth, control),
-        send_(settings, wires, outlet_, control, channel),
-        receive_(settings, wires, outlet_, control),
-        control_(control),
-        control_key_(control_key) {}
+        send_(settings, wires, outlet_, control.memory, channel),
+        receive_(settings, wires, outlet_, control.memory),
+        control_(control.memory) {}
 
   /// Provisions the first rings (A1). False: no memory.
   bool start() { return receive_.start() && send_.start(); }
@@ -135,8 +137,28 @@ class Endpoint {
   void progress(Nanoseconds now);
   void on_done(std::uint32_t number);
   bool close() { return send_.close(); }
+  /// Closes; true when the peer has got everything. From a peer that leaves, and of which nothing
+  /// is left to receive, a farewell is all that is due.
+  bool finish(bool peer_leaves) {
+    if (peer_leaves && receive_.consumed() == receive_.scanned()) return false;
+    return send_.close() && send_.drained();
+  }
+  /// A write that means nothing and asks for a completion, by which this end learns whether the
+  /// peer is still there. Gives its number; 0: none is needed now, or there is no room.
+  std::uint32_t probe();
+  /// All has been handed out, and the peer, which leaves, knows it.
+  bool farewell();
+
+  // dormant.cc
+  /// Nothing is under way, and nothing is there but the first receive ring.
+  bool can_sleep() const;
+  Dormant sleep() const;
+  /// Instead of start() and connect(). `ring` is the one that it had.
+  void wake(const Dormant& from, const Ring& ring);
 
   void set_mode(Mode mode);
+  /// While nobody looks: gives back what only traffic needs. May have to be called again.
+  void settle_down();
   Mode mode() const { return mode_; }
   /// The peer may have missed something: it said that it looks, and may have stopped since.
   bool unrung() const { return outlet_.unrung(); }
@@ -153,10 +175,12 @@ class Endpoint {
   /// Something is under way that needs progress() soon.
   bool busy() const { return send_.busy() || receive_.busy() || tell_wanted_; }
   std::uint64_t registered_bytes() const {
-    return kControlBytes + send_.registered_bytes() + receive_.registered_bytes();
+    return kControlBytes + outlet_.stage_bytes() + send_.registered_bytes() +
+           receive_.registered_bytes();
   }
 
  private:
+  void connect_control(std::uint64_t control, RemoteKey key, std::uint32_t peer_slots);
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has
   // used all of it: it may wait, while a view here holds the rest. Less travels with the next
@@ -192,15 +216,15 @@ class Endpoint {
   SendHalf send_;
   ReceiveHalf receive_;
   std::byte* const control_;
-  const LocalKey control_key_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   std::uint64_t frames_at_delivery_ = 0;
-  bool tell_wanted_ = false;   // the peer should be told something
-  bool mode_changed_ = false;  // or this end's wishes
-  bool converses_ = false;     // something was sent between the last two messages that came
+  std::uint32_t farewell_ = 0;  // the work that says so; 0: none yet
+  bool tell_wanted_ = false;    // the peer should be told something
+  bool mode_changed_ = false;   // or this end's wishes
+  bool converses_ = false;      // something was sent between the last two messages that came
 };
 
 }  // namespace weft::channel

@@ -124,11 +124,16 @@ static_assert(offsetof(Status, pulled) % 8 == 0 &&
               offsetof(Status, left) == offsetof(Status, pulled) + 4);
 inline constexpr std::uint32_t kWishSmaller = 1;  ///< the receiver needs its memory back
 
-/// The control block of one end. The first part is the peer's to write.
-inline constexpr std::uint32_t kStatusOffset = 0, kAcknowledgementOffset = 64;
-inline constexpr std::uint32_t kStatusStage = 128, kAcknowledgementStage = 192;
-inline constexpr std::uint32_t kPeerPartBytes = 128, kControlBytes = 256;
+/// The control block of one end, which the peer writes.
 inline constexpr std::uint32_t kAcknowledgementBytes = 48;
+inline constexpr std::uint32_t kStatusOffset = 0, kAcknowledgementOffset = sizeof(Status);
+inline constexpr std::uint32_t kControlBytes = kAcknowledgementOffset + kAcknowledgementBytes;
+/// What an end sends of the same two, for devices that take nothing straight from the caller's
+/// hand.
+inline constexpr std::uint32_t kStatusStage = 0, kAcknowledgementStage = sizeof(Status);
+inline constexpr std::uint32_t kStageBytes = kControlBytes;
+inline constexpr std::uint32_t kInlineMost = kAcknowledgementBytes;
+static_assert(kControlBytes == 80 && sizeof(Status) <= kInlineMost);
 
 template <class T>
 T load(const std::byte* from) {

@@ -18,10 +18,23 @@ struct Room {
   std::uint32_t consumed = 0, told = 0;
 };
 
+struct DormantOutlet;
+
+/// What an end has besides its rings.
+struct Control {
+  std::byte* memory;  ///< kControlBytes, cleared, which the peer may write
+  std::byte* stage;   ///< kStageBytes; null: the device takes kInlineMost bytes from anywhere
+  LocalKey key;       ///< of the stage
+};
+
 class Outlet {
  public:
-  Outlet(Wires& wires, std::uint32_t depth, const std::byte* control)
-      : wires_(wires), depth_(depth), control_(control) {}
+  Outlet(Wires& wires, std::uint32_t depth, const Control& control)
+      : wires_(wires),
+        depth_(depth),
+        control_(control.memory),
+        stage_(control.stage),
+        stage_key_(control.key) {}
 
   bool has_room() const { return posted_ - completed_ < depth_; }
   /// Number of the newest work; it is complete when done(number).
@@ -45,6 +58,20 @@ class Outlet {
     bells_ += work.bell;
     if (!wires_.post(work)) failed_ = true;
     return posted_;
+  }
+  /// Work that writes `value`, which lies at `offset` of the stage meanwhile, if there is one.
+  template <class T>
+  Work writing(const T& value, std::uint32_t offset) {
+    Work work{.length = sizeof value};
+    if (stage_ == nullptr) {
+      work.local = reinterpret_cast<const std::byte*>(&value);
+      work.inlined = true;
+    } else {
+      store(stage_ + offset, value);
+      work.local = stage_ + offset;
+      work.local_key = stage_key_;
+    }
+    return work;
   }
   /// A frame can go by write(): there is room, and the peer looks.
   bool is_clear() const { return has_room() && !behind_bell_ && peer_mode() == Mode::kWatching; }
@@ -76,6 +103,7 @@ class Outlet {
     return static_cast<Mode>(watch32(control_ + kStatusOffset + offsetof(Status, mode)));
   }
   std::uint64_t bells() const { return bells_; }
+  std::uint32_t stage_bytes() const { return stage_ != nullptr ? kStageBytes : 0; }
   bool unrung() const { return unrung_; }
   void rung() { unrung_ = false; }
   /// All work up to this one is complete. False: no such work was outstanding.
@@ -90,6 +118,11 @@ class Outlet {
   void fail() { failed_ = true; }
   Room& room() { return room_; }
 
+  // dormant.cc
+  bool can_sleep() const { return !failed_ && !unrung_ && !awaits(); }
+  DormantOutlet sleep() const;
+  void wake(const DormantOutlet& from);
+
  private:
   Wires& wires_;
   const std::uint32_t depth_;
@@ -97,6 +130,8 @@ class Outlet {
   Room room_;
   std::uint64_t bells_ = 0;
   const std::byte* const control_;
+  std::byte* const stage_;
+  const LocalKey stage_key_;
   bool failed_ = false, unrung_ = false, behind_bell_ = false;
 };
 

@@ -1,7 +1,9 @@
 #include "channel/receive_half.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -250,13 +252,12 @@ void ReceiveHalf::answer(Verdict verdict, const Ring& ring) {
 
 void ReceiveHalf::post_answer() {
   if (!answer_waiting_ || !outlet_.has_room()) return;
-  std::byte* stage = control_ + kAcknowledgementStage;
-  emit(rare_->answer, AcknowledgementSlot(stage, kAcknowledgementBytes));
-  outlet_.post_and_wake({.local = stage,
-                         .local_key = control_key_,
-                         .length = kAcknowledgementBytes,
-                         .remote = peer_control_ + kAcknowledgementOffset,
-                         .remote_key = peer_key_});
+  std::array<std::byte, kAcknowledgementBytes> bytes;
+  emit(rare_->answer, AcknowledgementSlot(bytes));
+  Work work = outlet_.writing(bytes, kAcknowledgementStage);
+  work.remote = peer_control_ + kAcknowledgementOffset;
+  work.remote_key = peer_key_;
+  outlet_.post_and_wake(std::move(work));
   answered_ = rare_->answer.sequence;
   answer_waiting_ = false;
 }

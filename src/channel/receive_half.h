@@ -28,7 +28,11 @@ namespace weft::channel {
 struct ReceiveFigures {
   std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, pulls = 0;
   std::uint32_t controls = 0, granted = 0, refused = 0, switches = 0, abandoned = 0;
+
+  bool operator==(const ReceiveFigures&) const = default;
 };
+
+struct DormantReceive;
 
 /// A message that was handed out; release() takes it back.
 struct Incoming {
@@ -62,9 +66,8 @@ class ReceiveHalf {
   RemoteRing grant() const {
     return {current_.address(), current_.remote_key, current_.slots, current_.slot_bytes};
   }
-  void connect(std::uint64_t peer_control, RemoteKey key, LocalKey control_key,
-               std::uint32_t send_slots) {
-    peer_control_ = peer_control, peer_key_ = key, control_key_ = control_key;
+  void connect(std::uint64_t peer_control, RemoteKey key, std::uint32_t send_slots) {
+    peer_control_ = peer_control, peer_key_ = key;
     peer_slots_ = send_slots;
     measure_window();
   }
@@ -190,6 +193,13 @@ class ReceiveHalf {
   const ReceiveFigures& figures() const { return figures_; }
   std::string_view error() const { return error_; }
 
+  // dormant.cc
+  bool can_sleep() const;
+  DormantReceive sleep() const;
+  /// In the ring that it had when it fell asleep.
+  void wake(const DormantReceive& from, const Ring& ring);
+  const Ring& ring() const { return current_; }
+
  private:
   static constexpr std::uint32_t kLine = 64, kAhead = 16 * kLine;
   struct Frame {
@@ -247,7 +257,6 @@ class ReceiveHalf {
   std::byte* const control_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
-  LocalKey control_key_;
   std::uint32_t peer_slots_ = 2;  // the fewest that it ever said
 
   /// What a connection whose messages all fit has no use for: most have none of it.

@@ -44,11 +44,14 @@ std::unique_ptr<Registration> RingStore::make_writable(RingShape shape, bool aga
     slab_.free(made->block);
     return nullptr;
   }
-  for (std::uint32_t i = 1; i <= shape.slots; ++i) {
-    std::byte* end = made->block.memory + std::size_t{i} * shape.slot_bytes;
-    store(end - kTailBytes, std::uint64_t{0});
-  }
+  clear(made->block.memory, shape);
   return made;
+}
+
+void RingStore::clear(std::byte* memory, RingShape shape) {
+  for (std::uint32_t i = 1; i <= shape.slots; ++i) {
+    store(memory + std::size_t{i} * shape.slot_bytes - kTailBytes, std::uint64_t{0});
+  }
 }
 
 void RingStore::free(std::unique_ptr<Registration> made) {

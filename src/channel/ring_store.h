@@ -39,6 +39,8 @@ class RingStore {
 
   /// A block without a key of its own; null: errno says why. The caller has charged the budget.
   std::unique_ptr<Registration> make(std::uint64_t bytes);
+  /// No slot of it looks like a frame any more.
+  static void clear(std::byte* memory, RingShape shape);
   /// One that a peer may write to, and no slot of which looks like a frame. `again`: others of this
   /// shape may be wanted soon.
   std::unique_ptr<Registration> make_writable(RingShape shape, bool again);

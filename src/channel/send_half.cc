@@ -43,10 +43,19 @@ SendHalf::SendHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::
 bool SendHalf::start() {
   const std::uint32_t phase = settings_.start_phase;
   const PhaseSize& size = settings_.phases[phase];
-  auto ring =
-      wires_.provision(RingUse::kSend, phase, size.slots, slot_bytes_of(size.payload_bytes));
-  if (ring) local_ = *ring;
-  return ring.has_value();
+  local_.phase = phase;
+  local_.slots = size.slots;
+  local_.slot_bytes = slot_bytes_of(size.payload_bytes);
+  return settings_.lean || provision_again();
+}
+
+// A lean channel has no send ring while it is quiet: only its shape.
+bool SendHalf::provision_again() {
+  auto ring = wires_.provision(RingUse::kSend, local_.phase, local_.slots, local_.slot_bytes);
+  if (!ring) return false;
+  local_ = *ring;
+  frame_at_ = local_.slot(local_index_);
+  return true;
 }
 
 const SendHalf::Rare SendHalf::kNothingRare;
@@ -66,6 +75,14 @@ void SendHalf::stop() {
 }
 
 void SendHalf::rest() {
+  if (settings_.lean && local_.exists() && !busy() && outlet_.done(frame_work_)) {
+    Ring shape;
+    shape.phase = local_.phase, shape.slots = local_.slots, shape.slot_bytes = local_.slot_bytes;
+    wires_.unregister(local_);
+    wires_.release(local_);
+    local_ = shape;
+    small_most_ = 0;
+  }
   if (rare_ == nullptr || busy() || rare_->fresh.exists() || !rare_->kept.empty()) return;
   if (lent_number_ == 0 && rare_->left.empty()) rare_.reset();
 }
@@ -88,7 +105,7 @@ void SendHalf::measure_rings() {
 // What is not quite ordinary goes the long way round.
 void SendHalf::judge_small() {
   const bool ordinary =
-      state_ == State::kSteady && rest_ == 0 && lent_number_ == 0 && !closed_ &&
+      state_ == State::kSteady && local_.exists() && rest_ == 0 && lent_number_ == 0 && !closed_ &&
       !rarely().old.exists() && error_.empty() && settings_.policy != Policy::kCallerSays &&
       (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
   small_most_ = ordinary ? threshold() : 0;

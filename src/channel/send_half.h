@@ -34,7 +34,11 @@ struct SendFigures {
   std::uint64_t messages = 0, bytes = 0, frames = 0, pieces = 0, loans = 0;
   std::uint32_t controls = 0, repeats = 0, grows = 0, shrinks = 0;
   std::uint32_t refusals = 0, postponements = 0, abandoned = 0, corrupt = 0;
+
+  bool operator==(const SendFigures&) const = default;
 };
+
+struct DormantSend;
 
 class SendHalf {
  public:
@@ -116,6 +120,10 @@ class SendHalf {
   std::uint32_t phase() const { return local_.phase; }
   std::uint32_t slots() const { return local_.slots; }
   bool moving() const { return state_ != State::kSteady; }
+  /// The ring would go if it were certain that nothing reads from it.
+  bool keeps_ring_in_vain() const {
+    return settings_.lean && local_.exists() && !outlet_.done(frame_work_);
+  }
   bool busy() const {
     return moving() || frame_open_ || rarely().old.exists() || !rarely().loans.empty();
   }
@@ -130,6 +138,11 @@ class SendHalf {
   bool idle_shrink_due(Nanoseconds now) const;
   bool wants_status() const { return status_wanted_; }
   void status_told() { status_wanted_ = false; }
+
+  // dormant.cc
+  bool can_sleep() const;
+  DormantSend sleep() const;
+  void wake(const DormantSend& from);
 
  private:
   enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
@@ -199,9 +212,10 @@ class SendHalf {
   void measure_rings();
   void judge_small();
   // send_half.cc: frames
+  bool provision_again();
   bool open_frame() {
     if (frame_open_) return true;
-    if (in_flight() > limit()) return false;
+    if (in_flight() > limit() || (!local_.exists() && !provision_again())) return false;
     frame_open_ = true;
     used_ = kHeadBytes;
     plain_ = kPlain;

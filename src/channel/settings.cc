@@ -40,6 +40,7 @@ Result<void> check_phase(const Settings& settings, std::size_t i) {
 Settings Settings::tiny() {
   Settings settings;
   settings.phases = {{100, 2}, {16384, 4}};
+  settings.lean = true;
   return settings;
 }
 

@@ -65,6 +65,7 @@ struct Work {
   RemoteKey remote_key{};
   bool bell = false;      ///< the peer gets a completion
   bool signaled = false;  ///< this end gets one, which carries `number`
+  bool inlined = false;   ///< the bytes are taken before post() returns; they need no key
   std::uint32_t number = 0;
   void* handle = nullptr;
 };

@@ -320,13 +320,22 @@ class Bench {
     return mine + static_cast<double>(pair_.exchange(static_cast<std::uint64_t>(mine)));
   }
 
+  /// A connection is idle when both ends have stopped looking at it.
+  void come_to_rest() {
+    const auto begun = Clock::now();
+    while (us_since(begun) < 50'000) pair_.context().progress();
+    pair_.meet();
+  }
+
   void idle(const std::string& name, const Settings& settings) {
     const int count = options_.connections;
     auto warm = pair_.open(settings);
+    come_to_rest();
     const double before = weight(), resident_before = resident();
     const auto begun = Clock::now();
     auto channels = pair_.open_many(settings, count);
     const double seconds = us_since(begun) / 1e6;
+    come_to_rest();
     const double weighs = (weight() - before) / count;
     const double resides = (resident() - resident_before) / count;
     const double registered =

@@ -22,7 +22,7 @@ Result<std::unique_ptr<PublicTables>> PublicTables::create(std::uint32_t tag,
   tables->memory_ = std::move(*memory);
   PublicLayout& layout = tables->layout();
   layout.tag = tag;
-  layout.hidden = hidden.tables();
+  layout.hidden = hidden.secret();
   layout.magic = PublicLayout::kMagic;
   return tables;
 }
@@ -74,17 +74,13 @@ std::uint32_t PublicTables::show_key(std::uint32_t slot, const memory::KeyTable:
     return 0;
   }
   const ArenaPlace place = find_in_arena(reinterpret_cast<const void*>(entry.target), entry.length);
-  if (place.arena != 0) {
-    const std::lock_guard guard(arena_lock_);
-    arenas_[slot] = hold_arena(place.arena);
-  }
   shown.pd = entry.pd.value;
   shown.access = static_cast<std::uint32_t>(entry.access);
   shown.base = entry.base;
   shown.length = entry.length;
   shown.target = entry.target;
   shown.qpn = entry.qpn.value;
-  shown.arena = place.arena;
+  change_arena(shown, place.arena);
   shown.arena_offset = place.offset;
   shown.version.fetch_add(1, std::memory_order_release);
   // release pairs with the acquire of the initiator's check.
@@ -92,9 +88,21 @@ std::uint32_t PublicTables::show_key(std::uint32_t slot, const memory::KeyTable:
   return place.arena;
 }
 
-void PublicTables::forget_arena(std::uint32_t slot) {
+void PublicTables::forget_arena(std::uint32_t slot) { change_arena(key(slot), 0); }
+
+// The arena that a key names is held for it.
+void PublicTables::change_arena(PublicKey& shown, std::uint32_t arena) {
   const std::lock_guard guard(arena_lock_);
-  arenas_.erase(slot);
+  const std::uint32_t before = shown.arena;
+  if (before == arena) return;
+  if (arena != 0) {
+    HeldArena& held = arenas_[arena];
+    if (held.keys++ == 0) held.arena = hold_arena(arena);
+  }
+  shown.arena = arena;
+  if (before == 0) return;
+  const auto at = arenas_.find(before);
+  if (--at->second.keys == 0) arenas_.erase(at);
 }
 
 Result<PublicView> PublicView::receive(int fd) {

@@ -57,13 +57,13 @@ struct alignas(64) PublicKey {
 static_assert(sizeof(PublicKey) == 64);
 
 struct PublicLayout {
-  static constexpr std::uint64_t kMagic = 0x3162'7570'7466'6577;
+  static constexpr std::uint64_t kMagic = 0x3262'7570'7466'6577;
   std::uint64_t magic;
   std::uint32_t tag;  ///< names the controller in flight words
   std::atomic<std::uint32_t> block_count;
   std::atomic<std::uint32_t> key_count;  ///< slots that have pages
   std::array<std::uint16_t, kMaxBlocks> blocks;
-  base::Permutation24::Tables hidden;
+  base::Permutation24::Secret hidden;
 
   static constexpr std::size_t kQueuePairsAt = 64 * 1024;
   static constexpr std::size_t kBlockBytes = kBlockSize * sizeof(PublicQueuePair);
@@ -102,8 +102,14 @@ class PublicTables {
   SharedMemory memory_;
   std::uint32_t keys_with_pages_ = 0;
   std::array<std::uint16_t, 1u << (24 - kBlockBits)> index_of_block_{};  ///< plus 1; 0: not ours
+  void change_arena(PublicKey& shown, std::uint32_t arena);
+
   base::Lock arena_lock_;
-  std::unordered_map<std::uint32_t, std::shared_ptr<ArenaObject>> arenas_;  ///< by key slot
+  struct HeldArena {
+    std::shared_ptr<ArenaObject> arena;
+    std::uint32_t keys = 0;  ///< those that lie in it: few arenas have many
+  };
+  std::unordered_map<std::uint32_t, HeldArena> arenas_;
 };
 
 /// The same as its neighbours see it. Constant but for what its owner changes; any thread.

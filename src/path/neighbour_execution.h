@@ -40,7 +40,7 @@ class NeighbourExecution {
              inbox_->into.covers(sge.lkey, sge.address, message.size()) &&
              store_where_known(sge, message);
     };
-    if (!qp_.rq.fill_single(fill)) return false;
+    if (!qp_.rq->fill_single(fill)) return false;
     tell_sender();
     deliver([&](Completion& completion) {
       completion = {};

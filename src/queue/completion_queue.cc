@@ -6,7 +6,7 @@
 namespace weft::queue {
 
 CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener)
-    : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), listener_(listener) {}
+    : capacity_(capacity), listener_(listener) {}
 
 std::size_t CompletionQueue::take_slowly(std::span<Completion> out) {
   // In a forked child a lock that another thread held stays held.
@@ -16,12 +16,28 @@ std::size_t CompletionQueue::take_slowly(std::span<Completion> out) {
 }
 
 bool CompletionQueue::make_room() {
-  if (ring_ == nullptr) ring_.reset(new (std::nothrow) Completion[std::size_t{mask_} + 1]);
-  if (ring_ != nullptr) room_ = capacity_;
-  if (size() < room_) return true;
+  const std::uint32_t waiting = size();
+  if (waiting < capacity_) {
+    constexpr std::uint32_t kFirst = 64;
+    const std::uint32_t wanted = ring_ == nullptr ? kFirst : 2 * (mask_ + 1);
+    if (move_to_ring(std::min(wanted, std::bit_ceil(capacity_)))) return true;
+  }
   overrun_.store(true, std::memory_order_relaxed);
   if (listener_ != nullptr) listener_->on_completion_overrun(*this);
   return false;
+}
+
+bool CompletionQueue::move_to_ring(std::uint32_t slots) {
+  std::unique_ptr<Completion[]> ring(new (std::nothrow) Completion[slots]);
+  if (ring == nullptr) return false;
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  for (std::uint32_t i = head_.load(std::memory_order_relaxed); i != tail; ++i) {
+    ring[i & (slots - 1)] = ring_[i & mask_];
+  }
+  ring_ = std::move(ring);
+  mask_ = slots - 1;
+  room_ = std::min(capacity_, slots);
+  return true;
 }
 
 void CompletionQueue::notify(bool solicited) {
@@ -71,19 +87,11 @@ bool CompletionQueue::has_received(Qpn qpn) {
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const std::lock_guard guard(lock_);
   if (capacity == 0 || size() > capacity) return false;
-  const std::uint32_t mask = std::bit_ceil(capacity) - 1;
-  if (ring_ != nullptr && mask != mask_) {
-    std::unique_ptr<Completion[]> ring(new (std::nothrow) Completion[std::size_t{mask} + 1]);
-    if (ring == nullptr) return false;
-    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    for (std::uint32_t i = head_.load(std::memory_order_relaxed); i != tail; ++i) {
-      ring[i & mask] = ring_[i & mask_];
-    }
-    ring_ = std::move(ring);
-  }
-  mask_ = mask;
   capacity_ = capacity;
-  if (ring_ != nullptr) room_ = capacity;
+  if (ring_ == nullptr) return true;
+  room_ = std::min(capacity, mask_ + 1);
+  // Without memory for a smaller ring the larger one stays.
+  if (mask_ >= std::bit_ceil(capacity)) move_to_ring(std::bit_ceil(capacity));
   return true;
 }
 

@@ -1,6 +1,8 @@
-// The completion queue: a bounded ring that several queue pairs fill and any thread empties. Its
-// memory comes with the first completion. `capacity` completions may wait in it; one more is lost,
-// counted, and reported as an asynchronous error (the program sized it too small).
+// The completion queue: a bounded ring that several queue pairs fill and any thread empties. It
+// takes no memory until the first completion, and then as much as the most completions that waited
+// need: a queue that is sized for thousands of connections is small while they are quiet.
+// `capacity` completions may wait in it; one more is lost, counted, and reported as an asynchronous
+// error (the program sized it too small).
 //
 // Notification: request_notify() arms the queue; the next completion (or the next solicited or
 // failed one) since the last event disarms it and tells the channel. Its lock is the innermost of
@@ -117,7 +119,7 @@ class CompletionQueue {
   void forget(Qpn qpn, Forgotten what);
   /// Whether a message that this queue pair has received waits here.
   bool has_received(Qpn qpn);
-  /// Changes the capacity; false if more completions than that are waiting, or without memory.
+  /// Changes the capacity; false if more completions than that are waiting.
   bool resize(std::uint32_t capacity);
 
   std::uint32_t capacity() const { return capacity_; }
@@ -132,7 +134,7 @@ class CompletionQueue {
   template <class Fill>
   void place(bool solicited, Fill& fill) {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    // `room_` is 0 before the ring exists, so one comparison covers both.
+    // `room_` is 0 before the ring exists, so one comparison covers all.
     if (tail - head_.load(std::memory_order_relaxed) >= room_) [[unlikely]] {
       if (!make_room()) return;
     }
@@ -156,13 +158,14 @@ class CompletionQueue {
   }
   std::size_t take_slowly(std::span<Completion> out);
   bool make_room();
+  bool move_to_ring(std::uint32_t slots);
   void notify(bool solicited);
 
   base::BiasedLock lock_;
   Armed armed_ = Armed::kNo;
   std::atomic<bool> overrun_{false};
   std::uint32_t capacity_;
-  std::uint32_t room_ = 0;  ///< capacity_ once there is a ring
+  std::uint32_t room_ = 0;  ///< completions that the ring takes as it is, capacity_ at most
   std::uint32_t mask_ = 0;
   std::atomic<std::uint32_t> head_{0}, tail_{0};
   std::uint32_t notified_ = 0;        ///< the tail at the last event

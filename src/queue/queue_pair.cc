@@ -111,13 +111,14 @@ Result<void> copy_inline(const QueuePair& qp, SendWqe& wqe, std::span<const Sge>
 }
 
 void flush_receives(QueuePair& qp) {
-  while (ReceiveWqe* wqe = qp.rq.take()) {
+  if (qp.rq == nullptr) return;
+  while (ReceiveWqe* wqe = qp.rq->take()) {
     Completion completion;
     completion.wr_id = wqe->wr_id;
     completion.status = CompletionStatus::kFlushed;
     completion.op = CompletionOp::kReceive;
     completion.qpn = qp.qpn;
-    qp.rq.release(wqe);
+    qp.rq->release(wqe);
     qp.recv_cq->push(completion, true);
   }
 }

@@ -82,7 +82,7 @@ class QueuePair {
   base::BiasedLock recv_lock;
   QueuePairAttributes attributes;
   SendQueue sq;
-  ReceiveQueue rq;
+  std::unique_ptr<ReceiveQueue> rq;  ///< null where all buffers come from shared queues
   std::unique_ptr<Path> path;
 
   // Names of RDMA operations, for one-shot keys: none is given twice, whatever becomes of the
@@ -100,7 +100,7 @@ class QueuePair {
     Nanoseconds deadline = kNever;
   } scheduled;
 
-  ReceiveQueue& receives() { return shared_receive != nullptr ? *shared_receive : rq; }
+  ReceiveQueue& receives() { return shared_receive != nullptr ? *shared_receive : *rq; }
   bool can_send() const {
     const auto s = state.load(std::memory_order_acquire);
     return s == QpState::kReadyToSend || s == QpState::kSendQueueDrained;

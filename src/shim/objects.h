@@ -14,10 +14,10 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/number_map.h"
 #include "files/device_list.h"
 #include "shim/explain.h"
 #include "verbs/inside.h"
@@ -59,7 +59,7 @@ class Numbered {
  public:
   void add(std::uint32_t number, Object* object) {
     const std::lock_guard guard(mutex_);
-    objects_[number] = object;
+    objects_.set(number, object);
   }
   void remove(std::uint32_t number) {
     const std::lock_guard guard(mutex_);
@@ -69,9 +69,9 @@ class Numbered {
   template <class Visit>
   bool with(std::uint32_t number, Visit visit) {
     const std::lock_guard guard(mutex_);
-    const auto at = objects_.find(number);
-    if (at == objects_.end()) return false;
-    visit(*at->second);
+    Object* const object = objects_.find(number);
+    if (object == nullptr) return false;
+    visit(*object);
     return true;
   }
   bool empty() {
@@ -81,7 +81,7 @@ class Numbered {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::uint32_t, Object*> objects_;
+  base::NumberMap<Object> objects_;
 };
 
 struct Context {

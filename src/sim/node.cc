@@ -69,8 +69,11 @@ void Node::start() {
     auto process = std::make_unique<Process>(stage_, life_->memory,
                                              fmt::format("node {}, process {}", number_, i));
     for (const auto& card : life_->cards) {
-      const auto& domain = process->domains.emplace_back(std::make_shared<verbs::PdObject>(
-          verbs::PdObject{card->controller, card->controller->new_pd(), &process->vmm}));
+      auto object = std::make_shared<verbs::PdObject>();
+      object->controller = card->controller;
+      object->id = card->controller->new_pd();
+      object->space = &process->vmm;
+      const auto& domain = process->domains.emplace_back(std::move(object));
       process->word_regions.push_back(
           domain
               .register_range(process->words_ea, 2 * Process::kWords * 8,

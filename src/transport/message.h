@@ -84,7 +84,7 @@ queue::ReceiveWqe* take_receive(queue::QueuePair& qp);
 bool take_single_of_many(queue::QueuePair& qp, queue::ReceiveQueue::Single* out);
 inline bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out) {
   if (qp.shared_receive != nullptr) return take_single_of_many(qp, out);
-  return qp.rq.take_single(out);
+  return qp.rq->take_single(out);
 }
 
 /// Builds the frame that carries message bytes from `offset` on: a send or a write of a connected

@@ -118,7 +118,7 @@ bool take_short(RcResponder& rs, QueuePair& qp, std::span<const std::byte> paylo
     return false;
   }
   std::uint64_t wr_id = 0;
-  const bool filled = qp.rq.fill_single([&](std::uint64_t id, const Sge& sge) {
+  const bool filled = qp.rq->fill_single([&](std::uint64_t id, const Sge& sge) {
     wr_id = id;
     return scatter(qp, {&sge, 1}, 0, payload) == CompletionStatus::kSuccess;
   });

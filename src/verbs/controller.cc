@@ -207,11 +207,16 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
     live_.fetch_sub(1, std::memory_order_relaxed);
     return fail(Errc::kOutOfMemory, fmt::format("{}: no queue pair left", info_.name));
   }
-  const auto qpn = numbers_.number_of(slot);
-  if (!qpn) {
+  const auto refuse = [&](const Error& error) {
     queue_pairs_.release(slot);
     live_.fetch_sub(1, std::memory_order_relaxed);
-    return tl::unexpected(qpn.error());
+    return tl::unexpected(error);
+  };
+  const auto qpn = numbers_.number_of(slot);
+  if (!qpn) return refuse(qpn.error());
+  if (setup.shared_receive == nullptr && qp->rq == nullptr) {
+    qp->rq.reset(new (std::nothrow) queue::ReceiveQueue);
+    if (qp->rq == nullptr) return refuse({Errc::kOutOfMemory, "no memory for a receive queue"});
   }
   qp->qpn = *qpn;
   qp->shown = neighbours_ != nullptr ? neighbours_->presence().tables().queue_pair(*qpn) : nullptr;
@@ -234,8 +239,7 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
     qp->last_served = qp->last_initiated | std::uint64_t{1} << 63;
   }
   qp->sq.configure(setup.limits);
-  qp->rq.configure(setup.shared_receive != nullptr ? 0 : setup.limits.max_recv_wr,
-                   setup.limits.max_recv_sge);
+  if (qp->rq != nullptr) qp->rq->configure(setup.limits.max_recv_wr, setup.limits.max_recv_sge);
   return qp;
 }
 
@@ -268,7 +272,7 @@ void Controller::reset(queue::QueuePair& qp) {
     }
     qp.path.reset();
     qp.sq.release();
-    qp.rq.clear();
+    if (qp.rq != nullptr) qp.rq->clear();
     qp.last_receive_told = false;
   }
   if (!crossed) return;
@@ -496,7 +500,7 @@ Result<void> Controller::post_receive(queue::QueuePair& qp,
   if (state == QpState::kReset) {
     return fail(Errc::kInvalidState, "state: RESET takes no receive buffers (it needs INIT)");
   }
-  if (auto ok = qp.rq.post(requests, posted); !ok) return ok;
+  if (auto ok = qp.rq->post(requests, posted); !ok) return ok;
   if (qp.state.load(std::memory_order_acquire) == QpState::kError) {
     engine_.run_soon(qp);
     engine_.flush_failed();

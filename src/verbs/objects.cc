@@ -9,6 +9,15 @@
 
 namespace weft::verbs {
 
+std::shared_ptr<const QpGround> PdObject::share(QpGround ground) {
+  const std::lock_guard guard(ground_lock);
+  auto same = last_ground.lock();
+  if (same != nullptr && *same == ground) return same;
+  same = std::make_shared<const QpGround>(std::move(ground));
+  last_ground = same;
+  return same;
+}
+
 ChannelObject::~ChannelObject() {
   if (fd >= 0) close(fd);
 }

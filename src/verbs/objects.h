@@ -13,10 +13,17 @@
 
 namespace weft::verbs {
 
+struct QpGround;
+
 struct PdObject {
+  /// One that is like it, if the last queue pair stands on such a one.
+  std::shared_ptr<const QpGround> share(QpGround ground);
+
   std::shared_ptr<Controller> controller;
   PdId id;
-  memory::Vmm* space;  ///< the process that it belongs to
+  memory::Vmm* space = nullptr;  ///< the process that it belongs to
+  base::Lock ground_lock;
+  std::weak_ptr<const QpGround> last_ground;
 };
 
 /// Events of completion queues, behind an eventfd.
@@ -51,18 +58,26 @@ struct XrcObject : queue::XrcDomain {
   std::shared_ptr<Controller> controller;
 };
 
-struct QpObject {
-  ~QpObject() {
-    if (core == nullptr) return;
-    pd->controller->destroy_queue_pair(*core);
-    if (xrc != nullptr) xrc->remove_target();
-  }
-
+/// What a queue pair stands on: the same for thousands of them.
+struct QpGround {
   std::shared_ptr<PdObject> pd;
   std::shared_ptr<CqObject> send_cq;
   std::shared_ptr<CqObject> receive_cq;
   std::shared_ptr<SrqObject> shared_receive;
   std::shared_ptr<XrcObject> xrc;  ///< of a target
+
+  bool operator==(const QpGround&) const = default;
+};
+
+struct QpObject {
+  ~QpObject() {
+    if (core == nullptr) return;
+    pd->controller->destroy_queue_pair(*core);
+    if (ground->xrc != nullptr) ground->xrc->remove_target();
+  }
+
+  std::shared_ptr<const QpGround> ground;
+  PdObject* pd = nullptr;  ///< the ground's
   queue::QueuePair* core = nullptr;
 };
 

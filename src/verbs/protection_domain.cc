@@ -125,13 +125,11 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
                                              .extended_initiator = options.extended_initiator,
                                              .xrc_domain = xrc.get()});
   if (!core) return tl::unexpected(core.error());
-  if (xrc != nullptr) xrc->add_target();
-  object->xrc = std::move(xrc);
-  object->pd = object_;
-  object->send_cq = send_cq.object_;
-  object->receive_cq = receive_cq.object_;
-  object->shared_receive = std::move(shared);
+  if (xrc != nullptr) xrc->add_target();  // QpObject takes it back
+  object->pd = object_.get();
   object->core = *core;
+  object->ground = object_->share(
+      {object_, send_cq.object_, receive_cq.object_, std::move(shared), std::move(xrc)});
   return QueuePair(std::move(object));
 }
 

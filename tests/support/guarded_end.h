@@ -24,7 +24,7 @@ class Watch {
   }
 
   void post_receive(std::uint32_t length) {
-    if (end_.qp.rq.posted() + 1 >= end_.qp.rq.capacity()) return;
+    if (end_.qp.rq->posted() + 1 >= end_.qp.rq->capacity()) return;
     end_.post_receive(receives_posted++, 0, length);
   }
 

@@ -84,7 +84,8 @@ class QueueEnd {
     qp.attributes = setup.attributes;
     qp.attributes.remote_qpn = peer;
     qp.sq.configure(setup.limits);
-    qp.rq.configure(setup.limits.max_recv_wr, setup.limits.max_recv_sge);
+    qp.rq = std::make_unique<queue::ReceiveQueue>();
+    qp.rq->configure(setup.limits.max_recv_wr, setup.limits.max_recv_sge);
   }
   QueueEnd(const QueueEnd&) = delete;
   QueueEnd& operator=(const QueueEnd&) = delete;
@@ -114,7 +115,7 @@ class QueueEnd {
   Result<void> post_send(const SendRequest& request) { return queue::enqueue_send(qp, request); }
   void post_receive(std::uint64_t wr_id, std::size_t at, std::uint32_t length) {
     const Sge one = sge(at, length);
-    WEFT_ASSERT(qp.rq.post({wr_id, {&one, 1}}).has_value());
+    WEFT_ASSERT(qp.rq->post({wr_id, {&one, 1}}).has_value());
   }
 
   std::vector<Completion> take_sends() { return take(send_cq); }

@@ -28,8 +28,8 @@ using channel::ContextOptions;
 using channel::Settings;
 
 using Cases = std::map<std::string, void (*)()>;
-/// channel_load_cases.cc, channel_loan_cases.cc
-extern const Cases kLoadCases, kLoanCases;
+/// channel_load_cases.cc, channel_loan_cases.cc, channel_lean_cases.cc
+extern const Cases kLoadCases, kLoanCases, kLeanCases;
 
 template <class T>
 T must(Result<T> result, int line = __builtin_LINE()) {
@@ -50,14 +50,14 @@ inline void must(const Result<void>& result, int line = __builtin_LINE()) {
 /// A process of its own that accepts one channel and does serve(channel), and our end of it.
 struct PeerProcess {
   template <class Serve>
-  explicit PeerProcess(Serve serve) {
+  explicit PeerProcess(Serve serve, const ContextOptions& options = {}) {
     int ports[2];
     HOLDS(pipe(ports) == 0);
     pid = fork();
     HOLDS(pid >= 0);
     std::uint16_t port = 0;
     if (pid == 0) {
-      Context own = must(Context::create());
+      Context own = must(Context::create(options));
       auto listener = must(own.listen("127.0.0.1", 0));
       port = listener.port();
       HOLDS(write(ports[1], &port, sizeof port) == sizeof port);
@@ -66,7 +66,7 @@ struct PeerProcess {
     }
     HOLDS(read(ports[0], &port, sizeof port) == sizeof port);
     for (const int end : ports) close(end);
-    context.emplace(must(Context::create()));
+    context.emplace(must(Context::create(options)));
     channel.emplace(must(context->connect("127.0.0.1", port, channel::in(10s))));
   }
 

@@ -57,6 +57,23 @@ TEST(ChannelSystem, a_send_that_times_out_takes_its_memory_back) {
   HOLDS_UNDER_WEFT("a_send_that_times_out_takes_its_memory_back");
 }
 
+TEST(ChannelSystem, lean_channels_sleep_and_wake) {
+  // A18: what a connection that is quiet takes.
+  HOLDS_UNDER_WEFT("lean_channels_sleep_and_wake");
+}
+
+TEST(ChannelSystem, a_lean_channel_closes_like_any_other) {
+  HOLDS_UNDER_WEFT("a_lean_channel_closes_like_any_other");
+}
+
+TEST(ChannelSystem, a_lean_channel_meets_one_that_is_not) {
+  HOLDS_UNDER_WEFT("a_lean_channel_meets_one_that_is_not");
+}
+
+TEST(ChannelSystem, a_lean_peer_that_is_killed_is_noticed) {
+  HOLDS_UNDER_WEFT("a_lean_peer_that_is_killed_is_noticed");
+}
+
 TEST(ChannelSystem, a_batch_outlives_its_channel) {
   HOLDS_UNDER_WEFT("a_batch_outlives_its_channel");
 }

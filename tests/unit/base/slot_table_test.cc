@@ -90,7 +90,7 @@ TEST(SlotTableDeathTest, catches_a_double_release) {
   std::uint32_t index = 0;
   table.acquire(&index);
   table.release(index);
-  EXPECT_DEATH(table.release(index), "taken");
+  EXPECT_DEATH(table.release(index), "kTaken");
 }
 
 TEST(ThreadsSlotTable, serves_readers_while_it_grows) {

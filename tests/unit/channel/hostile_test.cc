@@ -224,7 +224,7 @@ TEST(Hostile, random_bytes_in_ring_and_control_block_break_nothing) {
       }
       SimulatedPair::complete(pair.there);
       while (auto message = pair.there.endpoint.look()) pair.there.endpoint.release(*message);
-      pair.there.control[random() % kPeerPartBytes] = static_cast<std::byte>(random());
+      pair.there.control[random() % kControlBytes] = static_cast<std::byte>(random());
     }
   }
 }

@@ -97,7 +97,12 @@ class SimulatedSide final : public Wires {
   }
   bool post(const Work& work) override {
     if (dead) return false;
-    work_.push_back({work, false});
+    Item& item = work_.emplace_back(Item{work, false, {}});
+    if (work.inlined) {
+      if (work.length > kInlineMost) violation = "more inline than the device takes";
+      item.bytes.assign(work.local, work.local + work.length);
+      item.work.local = item.bytes.data();
+    }
     if (work.bell) ++bells;
     ++posts;
     return true;
@@ -106,7 +111,7 @@ class SimulatedSide final : public Wires {
   /// Half a step of the oldest work; false: there is none.
   bool execute() {
     if (dead || work_.empty()) return false;
-    auto& [work, body_done] = work_.front();
+    auto& [work, body_done, bytes] = work_.front();
     if (work.op >= Work::Op::kBind) {
       if (change_window(work)) work_.pop_front();
       return true;
@@ -174,7 +179,7 @@ class SimulatedSide final : public Wires {
     if (!body_done) std::memcpy(remote, local, work.length - tail);
     if (body_done) std::memcpy(remote + work.length - tail, local + work.length - tail, tail);
     const bool answer = work.length == kAcknowledgementBytes &&
-                        keys_.live.at(work.remote_key.value).length == kPeerPartBytes;
+                        keys_.live.at(work.remote_key.value).length == kControlBytes;
     if (answer && corrupt_next > 0 && body_done) {
       --corrupt_next;
       remote[corrupt_byte] ^= std::byte{0x41};
@@ -185,6 +190,7 @@ class SimulatedSide final : public Wires {
   struct Item {
     Work work;
     bool body_done;
+    std::vector<std::byte> bytes;  // that came inline
   };
   Keys& keys_;
   std::deque<Item> work_;
@@ -195,13 +201,18 @@ class SimulatedPair {
   struct End {
     SimulatedSide wires;
     alignas(64) std::byte control[kControlBytes]{};
+    alignas(64) std::byte stage[kStageBytes]{};
     std::uint32_t control_key;
     Endpoint endpoint;
 
     End(Keys& keys, const Settings& settings, std::uint32_t depth)
         : wires(keys),
-          control_key(keys.open(control, kPeerPartBytes)),
-          endpoint(settings, wires, control, LocalKey(control_key), depth, 1) {}
+          control_key(keys.open(control, kControlBytes)),
+          endpoint(settings, wires, parts(settings), depth, 1) {}
+    /// Lean channels are those of devices that take small things inline.
+    Control parts(const Settings& settings) {
+      return {control, settings.lean ? nullptr : stage, LocalKey(control_key)};
+    }
   };
 
   explicit SimulatedPair(Settings a, std::uint32_t depth = 16) : SimulatedPair(a, a, depth) {}

@@ -50,6 +50,23 @@ TEST_F(CompletionQueueTest, takes_no_memory_before_the_first_completion) {
   EXPECT_GT(cq.ring_bytes(), 0u);
 }
 
+TEST_F(CompletionQueueTest, is_as_large_as_what_waits_in_it_and_not_as_what_may) {
+  constexpr std::uint64_t kMost = 5000;
+  ASSERT_TRUE(cq.resize(kMost));
+  push(0);
+  EXPECT_LE(cq.ring_bytes(), kMost * sizeof(Completion) / 50);
+  EXPECT_EQ(poll(), Ids{0});
+  Ids wanted;
+  for (std::uint64_t i = 1; i <= kMost; ++i) {
+    push(i);
+    wanted.push_back(i);
+  }
+  EXPECT_EQ(listener.overruns, 0);
+  push(kMost + 1);
+  EXPECT_EQ(listener.overruns, 1);
+  EXPECT_EQ(poll(kMost + 1), wanted);
+}
+
 TEST_F(CompletionQueueTest, gives_completions_out_in_order_as_many_as_asked_for) {
   for (std::uint64_t i = 0; i < 5; ++i) push(i);
   EXPECT_EQ(cq.size(), 5u);

@@ -217,7 +217,7 @@ TEST_F(Flush, leaves_the_receives_alone_when_only_the_send_queue_failed) {
   queue::flush(end.qp);
   EXPECT_EQ(end.take_sends().size(), 2u);
   EXPECT_TRUE(end.take_receives().empty());
-  EXPECT_EQ(end.qp.rq.posted(), 2u);
+  EXPECT_EQ(end.qp.rq->posted(), 2u);
 }
 
 TEST_F(Flush, leaves_a_shared_queue_alone_and_tells_once_that_no_more_is_taken) {

@@ -83,8 +83,8 @@ TEST_F(RcQuick, frames_that_arrive_leave_what_the_ordinary_way_leaves) {
   std::uint64_t wr_id = 0;
   for (int round = 0; round < 300; ++round) {
     for (RcEnd* end : {&quick, &ordinary}) {
-      while (end->qp.rq.posted() < 4) {
-        end->post_receive(wr_id + end->qp.rq.posted(), 0, 2048);
+      while (end->qp.rq->posted() < 4) {
+        end->post_receive(wr_id + end->qp.rq->posted(), 0, 2048);
       }
     }
     SendRequest request;

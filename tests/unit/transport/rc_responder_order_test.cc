@@ -44,7 +44,7 @@ TEST_F(Responder, acknowledges_duplicates_and_does_not_execute_them) {
   expect_ack(1, 2);
   EXPECT_EQ(end.exposed_memory()[0], std::byte{0x55}) << "the write was executed twice";
   EXPECT_EQ(end.take_receives().size(), 1u);
-  EXPECT_EQ(end.qp.rq.posted(), 1u);
+  EXPECT_EQ(end.qp.rq->posted(), 1u);
   EXPECT_EQ(end.counted(Counter::kDuplicates), 2u);
 }
 
@@ -205,7 +205,7 @@ TEST_F(Responder, does_not_look_at_frames_in_states_that_do_not_receive) {
     other.deliver(send_frame(Opcode::kRcSendOnly, 0, 4));
     other.deliver(read_frame(1, 4, other.remote()));
     EXPECT_TRUE(other.answers().empty()) << to_string(state);
-    EXPECT_EQ(other.qp.rq.posted(), 1u);
+    EXPECT_EQ(other.qp.rq->posted(), 1u);
     EXPECT_EQ(other.counted(Counter::kWrongState), 2u);
     EXPECT_EQ(other.state(), state);
   }

@@ -11,7 +11,7 @@ using queue::QpEvent;
 TEST_F(Responder, puts_a_message_of_several_frames_into_several_elements) {
   // B2.6: elements straddle frames.
   const Sge list[] = {end.sge(0, 100), end.sge(1000, 300), end.sge(3000, 500)};
-  ASSERT_TRUE(end.qp.rq.post({9, list}));
+  ASSERT_TRUE(end.qp.rq->post({9, list}));
   end.deliver(send_frame(Opcode::kRcSendFirst, 0, kMtu));
   end.deliver(send_frame(Opcode::kRcSendMiddle, 1, kMtu));
   EXPECT_EQ(end.recv_cq.size(), 0u);
@@ -79,7 +79,7 @@ TEST_F(Responder, refuses_a_message_that_is_too_long_for_its_buffer) {
 
 TEST_F(Responder, reports_a_buffer_with_a_dead_key_on_both_sides) {
   const Sge bad{end.address(), 64, LocalKey(0x7777)};
-  ASSERT_TRUE(end.qp.rq.post({1, {&bad, 1}}));
+  ASSERT_TRUE(end.qp.rq->post({1, {&bad, 1}}));
   end.deliver(send_frame(Opcode::kRcSendOnly, 0, 20));
   expect_nak(0, NakCode::kRemoteOperation);
   const auto done = end.take_receives();

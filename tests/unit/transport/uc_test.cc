@@ -81,7 +81,7 @@ TEST_F(Uc, drops_a_message_that_lost_a_frame_and_keeps_its_buffer) {
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].wr_id, 1u) << "the buffer of the dropped message serves the next one";
   EXPECT_EQ(done[0].byte_count, 50u);
-  EXPECT_EQ(end.qp.rq.posted(), 1u);
+  EXPECT_EQ(end.qp.rq->posted(), 1u);
   EXPECT_EQ(end.state(), QpState::kReadyToSend);
 }
 
@@ -101,7 +101,7 @@ TEST_F(Uc, drops_what_has_no_beginning) {
   deliver(kUcSendLast, 1, 5);
   deliver(kUcWriteLast, 2, 5);
   EXPECT_TRUE(end.take_receives().empty());
-  EXPECT_EQ(end.qp.rq.posted(), 1u);
+  EXPECT_EQ(end.qp.rq->posted(), 1u);
 }
 
 TEST_F(Uc, begins_anew_with_a_first_inside_a_message) {
@@ -163,7 +163,7 @@ TEST_F(Uc, reports_a_buffer_that_is_too_small_and_goes_on) {
 TEST_F(Uc, refuses_a_message_longer_than_2_31) {
   // The list has room for more; its second element would be refused for another reason.
   const Sge list[] = {end.sge(0, kMtu), Sge{end.address(), 0xFFFFFFFF, LocalKey(0x999)}};
-  ASSERT_TRUE(end.qp.rq.post({1, list}));
+  ASSERT_TRUE(end.qp.rq->post({1, list}));
   deliver(kUcSendFirst, 0, kMtu);
   responder.offset = 1u << 31;  // as if so much had come
   deliver(kUcSendLast, 1, 5);

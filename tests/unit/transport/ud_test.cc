@@ -71,7 +71,7 @@ TEST_F(Ud, puts_the_global_header_before_the_data) {
 
 TEST_F(Ud, spreads_header_and_data_over_several_elements) {
   const Sge list[] = {end.sge(0, 16), end.sge(100, 30), end.sge(200, 100)};
-  ASSERT_TRUE(end.qp.rq.post({1, list}));
+  ASSERT_TRUE(end.qp.rq->post({1, list}));
   deliver(20);
   ASSERT_EQ(end.take_receives().size(), 1u);
   EXPECT_EQ(end.copy_of(0, 16), std::vector(grh.begin(), grh.begin() + 16));
@@ -85,7 +85,7 @@ TEST_F(Ud, drops_a_datagram_with_another_qkey_and_keeps_the_buffer) {
   deliver(60, QKey(0));
   EXPECT_TRUE(end.take_receives().empty());
   EXPECT_EQ(end.counted(Counter::kBadQKey), 2u);
-  EXPECT_EQ(end.qp.rq.posted(), 1u);
+  EXPECT_EQ(end.qp.rq->posted(), 1u);
   EXPECT_EQ(end.memory()[0], std::byte{0xEE});
 }
 
@@ -124,7 +124,7 @@ TEST_F(Ud, hears_nothing_before_it_is_ready_to_receive) {
   end.qp.state = QpState::kInit;
   deliver(60);
   EXPECT_EQ(end.counted(Counter::kWrongState), 1u);
-  EXPECT_EQ(end.qp.rq.posted(), 1u);
+  EXPECT_EQ(end.qp.rq->posted(), 1u);
 }
 
 TEST_F(Ud, addresses_each_datagram_by_itself) {
