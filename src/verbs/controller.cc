@@ -205,18 +205,20 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   queue::QueuePair* qp = queue_pairs_.acquire(&slot);
   if (qp == nullptr) {
     live_.fetch_sub(1, std::memory_order_relaxed);
-    return fail(Errc::kOutOfMemory, fmt::format("{}: no queue pair left", info_.name));
+    return fail(Errc::kOutOfMemory, "no queue pair left, or no memory for more");
   }
-  const auto refuse = [&](const Error& error) {
+  const auto refuse = [&](tl::unexpected<Error> error) {
     queue_pairs_.release(slot);
     live_.fetch_sub(1, std::memory_order_relaxed);
-    return tl::unexpected(error);
+    return error;
   };
   const auto qpn = numbers_.number_of(slot);
-  if (!qpn) return refuse(qpn.error());
+  if (!qpn) return refuse(tl::unexpected(qpn.error()));
   if (setup.shared_receive == nullptr && qp->rq == nullptr) {
     qp->rq.reset(new (std::nothrow) queue::ReceiveQueue);
-    if (qp->rq == nullptr) return refuse({Errc::kOutOfMemory, "no memory for a receive queue"});
+    if (qp->rq == nullptr) {
+      return refuse(fail(Errc::kOutOfMemory, "no memory for a receive queue"));
+    }
   }
   qp->qpn = *qpn;
   qp->shown = neighbours_ != nullptr ? neighbours_->presence().tables().queue_pair(*qpn) : nullptr;

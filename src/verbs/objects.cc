@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace weft::verbs {
@@ -13,7 +14,11 @@ std::shared_ptr<const QpGround> PdObject::share(QpGround ground) {
   const std::lock_guard guard(ground_lock);
   auto same = last_ground.lock();
   if (same != nullptr && *same == ground) return same;
-  same = std::make_shared<const QpGround>(std::move(ground));
+  try {
+    same = std::make_shared<const QpGround>(std::move(ground));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   last_ground = same;
   return same;
 }

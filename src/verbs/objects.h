@@ -16,7 +16,7 @@ namespace weft::verbs {
 struct QpGround;
 
 struct PdObject {
-  /// One that is like it, if the last queue pair stands on such a one.
+  /// One that is like it, if the last queue pair stands on such a one. Null without memory.
   std::shared_ptr<const QpGround> share(QpGround ground);
 
   std::shared_ptr<Controller> controller;

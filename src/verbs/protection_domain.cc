@@ -113,7 +113,10 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
     }
   }
   std::unique_ptr<QpObject> object(new (std::nothrow) QpObject);
-  if (object == nullptr) return fail(Errc::kOutOfMemory, "no memory for a queue pair");
+  auto ground = object_->share({object_, send_cq.object_, receive_cq.object_, shared, xrc});
+  if (object == nullptr || ground == nullptr) {
+    return fail(Errc::kOutOfMemory, "no memory for a queue pair");
+  }
   auto core = controller->create_queue_pair({.service = options.service,
                                              .pd = object_->id,
                                              .space = object_->space,
@@ -128,8 +131,7 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
   if (xrc != nullptr) xrc->add_target();  // QpObject takes it back
   object->pd = object_.get();
   object->core = *core;
-  object->ground = object_->share(
-      {object_, send_cq.object_, receive_cq.object_, std::move(shared), std::move(xrc)});
+  object->ground = std::move(ground);
   return QueuePair(std::move(object));
 }
 
