@@ -210,7 +210,7 @@ bool UdpInbox::begins_with(std::size_t bytes) const {
   return icrc_of(first, first_identification_).matches(first.last<wire::kIcrcSize>());
 }
 
-/// One a little later than that, of a sender that counts.
+/// One a little later than that, of a sender that counts; of one that is new, whichever.
 bool UdpInbox::begins_behind_gap(std::size_t bytes) {
   if (!local_.is_ipv4()) return false;
   const std::span<std::byte> first(bytes_->data(), bytes);
@@ -218,8 +218,12 @@ bool UdpInbox::begins_behind_gap(std::size_t bytes) {
   const auto real =
       wire::recover_identification(icrc_of(first, first_identification_).remainder(stored),
                                    bytes - wire::kIcrcSize, first_identification_);
-  if (!real || static_cast<std::uint16_t>(*real - first_identification_) > kMostMissed)
+  if (!real) return false;
+  const bool known = counts_ || noted_;
+  if (known ? static_cast<std::uint16_t>(*real - first_identification_) > kMostMissed
+            : !identifications_.accept(incoming_.flow.source, incoming_.flow.source_port, *real)) {
     return false;
+  }
   next_identification_ = *real;
   counts_ = *real != 0;
   return true;

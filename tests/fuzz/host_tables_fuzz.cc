@@ -96,8 +96,8 @@ class Drill {
         layout.blocks[feed_.byte()] = static_cast<std::uint16_t>(feed_.word());
         break;
       case 2:
-        layout.hidden[feed_.below(4)][feed_.word() % 4096] =
-            static_cast<std::uint16_t>(feed_.word());
+        layout.hidden[feed_.below(4)][feed_.below(4)] =
+            std::uint64_t{feed_.word()} << 32 | feed_.word();
         break;
       case 3:
         layout.tag = feed_.word();
