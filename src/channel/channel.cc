@@ -37,12 +37,6 @@ iovec as_iovec(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
-std::uint64_t length_of(std::span<const iovec> vector) {
-  std::uint64_t sum = 0;
-  for (const iovec& element : vector) sum += element.iov_len;
-  return sum;
-}
-
 }  // namespace
 
 Message& Message::operator=(Message&& other) noexcept {
@@ -107,7 +101,7 @@ Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::s
     channel.sent();
     return taken;
   }
-  const std::uint64_t total = length_of(message), rest = endpoint.send().rest_bytes();
+  const std::uint64_t total = bytes_in(message), rest = endpoint.send().rest_bytes();
   if (total == 0) return fail(Errc::kInvalidArgument, "message: is empty");
   if (rest != 0 && total > rest) {
     return fail(Errc::kInvalidArgument, "message: the rest of the message before it is missing");
@@ -291,7 +285,7 @@ Result<std::optional<std::size_t>> Channel::try_receive_into(std::span<const iov
   }
   std::span<const std::byte> left = held_->bytes();
   const std::size_t size = left.size();
-  if (size > length_of(buffers)) {
+  if (size > bytes_in(buffers)) {
     return fail(Errc::kInvalidArgument, "buffers: the next message is larger");
   }
   for (const iovec& buffer : buffers) {

@@ -8,12 +8,6 @@
 namespace weft::channel {
 namespace {
 
-std::uint64_t sum_of(std::span<const iovec> vector) {
-  std::uint64_t sum = 0;
-  for (const iovec& element : vector) sum += element.iov_len;
-  return sum;
-}
-
 /// Walks over a vector and copies out of it.
 class Gather {
  public:
@@ -209,7 +203,7 @@ std::uint64_t SendHalf::take_any(std::span<const iovec> vector, std::uint64_t si
                                  Nanoseconds now) {
   while (!vector.empty() && vector[0].iov_len == 0) vector = vector.subspan(1);
   if (!error_.empty() || closed_ || vector.empty()) return 0;
-  const std::uint64_t total = sum_of(vector);
+  const std::uint64_t total = bytes_in(vector);
   if (state_ == State::kLeaving && (settings_.strict || last_in_frame_)) return 0;
   if (state_ == State::kAsked && settings_.strict) return 0;  // 334, 348, 350
   if (lent_number_ != 0) {

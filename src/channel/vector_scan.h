@@ -12,6 +12,12 @@
 
 namespace weft::channel {
 
+inline std::uint64_t bytes_in(std::span<const iovec> vector) {
+  std::uint64_t sum = 0;
+  for (const iovec& element : vector) sum += element.iov_len;
+  return sum;
+}
+
 /// Elements [0, count) are to be sent now, `bytes` in all. `use_large`: nothing goes now, the
 /// channel is to grow to hold `wanted_bytes`.
 struct Scan {

@@ -101,8 +101,9 @@ void PublicTables::change_arena(PublicKey& shown, std::uint32_t arena) {
   }
   shown.arena = arena;
   if (before == 0) return;
+  // On old kernels a neighbour could have written there.
   const auto at = arenas_.find(before);
-  if (--at->second.keys == 0) arenas_.erase(at);
+  if (at != arenas_.end() && --at->second.keys == 0) arenas_.erase(at);
 }
 
 Result<PublicView> PublicView::receive(int fd) {

@@ -98,12 +98,11 @@ class PublicTables {
   PublicKey& key(std::uint32_t slot) const {
     return reinterpret_cast<PublicKey*>(memory_.data() + PublicLayout::kKeysAt)[slot];
   }
+  void change_arena(PublicKey& shown, std::uint32_t arena);
 
   SharedMemory memory_;
   std::uint32_t keys_with_pages_ = 0;
   std::array<std::uint16_t, 1u << (24 - kBlockBits)> index_of_block_{};  ///< plus 1; 0: not ours
-  void change_arena(PublicKey& shown, std::uint32_t arena);
-
   base::Lock arena_lock_;
   struct HeldArena {
     std::shared_ptr<ArenaObject> arena;

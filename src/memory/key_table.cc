@@ -7,7 +7,6 @@
 namespace weft::memory {
 namespace {
 
-constexpr Access kRemoteChange = Access::kRemoteWrite | Access::kRemoteAtomic;
 constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 63;
 constexpr std::uint64_t kPageMask = 4095;
 // An opaque base below 2^62 and a length of at most 2^63 never wrap.

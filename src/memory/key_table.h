@@ -23,6 +23,9 @@
 
 namespace weft::memory {
 
+/// What lets a peer change memory; it needs the local right to do so.
+inline constexpr Access kRemoteChange = Access::kRemoteWrite | Access::kRemoteAtomic;
+
 enum class AccessError : std::uint8_t {
   kBadKey,          ///< no such slot, or not a key for this use
   kStale,           ///< the slot lives, or lived, under another tag

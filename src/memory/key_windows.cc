@@ -10,8 +10,6 @@
 namespace weft::memory {
 namespace {
 
-constexpr Access kWindowChange = Access::kRemoteWrite | Access::kRemoteAtomic;
-
 bool is_unbind(const BindSpec& spec) { return spec.length == 0; }
 
 /// The range lies in a region, which was checked when it was registered. Where addresses are the
@@ -115,7 +113,7 @@ Result<KeyTable::Binding> KeyTable::begin_bind(const BindSpec& spec) {
     if (!has(region->access, Access::kWindowBind)) {
       return invalid("region: not registered for window binding");
     }
-    if (has_any(spec.access, kWindowChange) && !has(region->access, Access::kLocalWrite)) {
+    if (has_any(spec.access, kRemoteChange) && !has(region->access, Access::kLocalWrite)) {
       return invalid("access: remote write and atomic need the region's local write");
     }
     const std::uint64_t offset = spec.address - region->base;
@@ -169,7 +167,7 @@ Result<RemoteKey> KeyTable::bind(const BindSpec& spec) {
   const auto binding = begin_bind(spec);
   if (!binding) return tl::unexpected(binding.error());
   if (binding->region != nullptr) {
-    const Intent intent = has_any(spec.access, kWindowChange) ? Intent::kWrite : Intent::kRead;
+    const Intent intent = has_any(spec.access, kRemoteChange) ? Intent::kWrite : Intent::kRead;
     const Fault fault = check_again(*binding->region->vmm, binding->target, spec.length, intent);
     if (fault != Fault::kNone) {
       abandon_bind(*binding);

@@ -21,10 +21,8 @@ UdpInlet::UdpInlet(const Gid& address, std::uint32_t interface, Sharing sharing)
   if (auto made = make_receive_socket(address)) socket_ = std::move(*made);
 }
 
-bool UdpInlet::is_candidate(const SocketAddress& from) const { return same(from, candidate_); }
-
 void UdpInlet::consider(const SocketAddress& from) {
-  const bool long_enough = is_candidate(from);
+  const bool long_enough = same(from, candidate_);
   candidate_ = from;
   missed_ = 0;
   if (!long_enough || socket_.fd() < 0 || !comes_from_line(from)) return;
@@ -32,11 +30,10 @@ void UdpInlet::consider(const SocketAddress& from) {
 }
 
 bool UdpInlet::open_for(const SocketAddress& from) {
-  if (!bound_) {
-    bound_ = bind_receive_socket(socket_, address_, interface_, Sharing::kShared).has_value();
-    if (!bound_) return false;
+  if (!open_) {
+    open_ = bind_receive_socket(socket_, address_, interface_, Sharing::kShared).has_value();
+    if (!open_) return false;
     accept_runs(socket_);
-    open_ = true;  // from here on, anything may arrive
   }
   return connect(socket_.fd(), &from.generic, from.size) == 0;
 }

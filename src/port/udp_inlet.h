@@ -30,7 +30,7 @@ class UdpInlet {
   /// but only a line's, which carries a single flow: what others send may be for other processes,
   /// who must not depend on us.
   void note_missed(const SocketAddress& from) {
-    if (++missed_ >= kDatagrams << failures_ || !is_candidate(from)) consider(from);
+    if (++missed_ >= kDatagrams << failures_ || !same(from, candidate_)) consider(from);
   }
   /// One came here: whoever has the inlet still needs it.
   void note_taken() { missed_ = 0; }
@@ -40,14 +40,13 @@ class UdpInlet {
   static constexpr std::uint32_t kDatagrams = 256;
   static constexpr std::uint32_t kMostDoublings = 12;
 
-  bool is_candidate(const SocketAddress& from) const;
   void consider(const SocketAddress& from);
   bool open_for(const SocketAddress& from);
 
   const Gid address_;
   const std::uint32_t interface_;
   Socket socket_;
-  bool bound_ = false, open_ = false;
+  bool open_ = false;  ///< bound: anything may arrive
   SocketAddress candidate_{};
   std::uint32_t missed_ = 0;  ///< datagrams of the candidate
   std::uint32_t failures_ = 0;

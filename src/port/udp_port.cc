@@ -18,8 +18,6 @@
 namespace weft::port {
 namespace {
 
-/// 0 means the same, not beyond this link, but the kernel refuses it.
-constexpr std::uint8_t kLeastHopLimit = 1;
 /// What other processes hand over is looked for this seldom, since hardly ever is there anything;
 /// rather at a poll in vain, for which nobody waits, than at one that has brought something.
 constexpr unsigned kPollsPerLook = 8, kMostPollsPerLook = 64;

@@ -22,9 +22,6 @@ constexpr bool kShortCall = false;
 constexpr bool kShortCall = true;
 #endif
 
-/// 0 means the same, not beyond this link, but the kernel refuses it.
-constexpr std::uint8_t kLeastHops = 1;
-
 std::size_t frame_bytes(const transport::OutFrame& frame) {
   return frame.headers.info().header_bytes + frame.payload_bytes() + frame.headers.bth.pad_count +
          wire::kIcrcSize;
@@ -147,7 +144,7 @@ void UdpRun::put_quality(const network::Flow& flow) {
   const bool ipv4 = flow.is_ipv4();
   const int level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
   const int traffic_class = flow.traffic_class;
-  const int hop_limit = std::max(flow.hop_limit, kLeastHops);
+  const int hop_limit = std::max(flow.hop_limit, kLeastHopLimit);
   put_control(level, ipv4 ? IP_TOS : IPV6_TCLASS, &traffic_class, sizeof traffic_class);
   put_control(level, ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof hop_limit);
 }

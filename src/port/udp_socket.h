@@ -75,6 +75,8 @@ void accept_runs(const Socket& socket);
 /// What a sending socket gives its datagrams unless told otherwise: connected services slow down
 /// when they are marked.
 inline constexpr std::uint8_t kUsualTrafficClass = network::kMarkable, kUsualHopLimit = 64;
+/// 0 means the same, not beyond this link, but the kernel refuses it.
+inline constexpr std::uint8_t kLeastHopLimit = 1;
 
 struct SendSocket {
   Socket socket;

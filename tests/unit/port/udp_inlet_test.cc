@@ -57,14 +57,17 @@ class UdpInletTest : public testing::Test {
     poll_until(to, collector, collector.all() + 1);
   }
 
+  /// The peer that has the inlet of `far`.
+  void give_inlet() { send_many(*near, *far, collector); }
+
   const Gid here = test::random_ipv4();
+  const std::unique_ptr<UdpPort> near = open_shared(test::random_ipv4()), far = open_shared(here);
+  Collector collector;
 };
 
 TEST_F(UdpInletTest, is_for_who_sends_much_and_nothing_is_lost_or_overtaken) {
   // B2.3
-  const auto near = open_shared(test::random_ipv4()), far = open_shared(here);
-  Collector collector;
-  send_many(*near, *far, collector);
+  give_inlet();
   ASSERT_EQ(collector.frames.size(), kMany);
   for (std::uint32_t i = 0; i < kMany; ++i) EXPECT_EQ(test::psn_of(collector.frames[i]), i);
   expect_inlet(*near, *far, collector);
@@ -73,10 +76,8 @@ TEST_F(UdpInletTest, is_for_who_sends_much_and_nothing_is_lost_or_overtaken) {
 }
 
 TEST_F(UdpInletTest, does_not_keep_others_from_the_port) {
-  const auto near = open_shared(test::random_ipv4()), third = open_shared(test::random_ipv4());
-  const auto far = open_shared(here);
-  Collector collector;
-  send_many(*near, *far, collector);
+  const auto third = open_shared(test::random_ipv4());
+  give_inlet();
   for (std::uint32_t i = 0; i < 100; ++i) {  // in turns, and each is seen soon
     send_one(*near, *far, i, number_of(*far));
     send_one(*third, *far, 1000 + i, number_of(*far));
@@ -87,10 +88,8 @@ TEST_F(UdpInletTest, does_not_keep_others_from_the_port) {
 }
 
 TEST_F(UdpInletTest, moves_to_another_that_sends_much_when_the_first_is_silent) {
-  const auto near = open_shared(test::random_ipv4()), third = open_shared(test::random_ipv4());
-  const auto far = open_shared(here);
-  Collector collector;
-  send_many(*near, *far, collector);
+  const auto third = open_shared(test::random_ipv4());
+  give_inlet();
   expect_inlet(*near, *far, collector);
   send_many(*third, *far, collector);
   expect_inlet(*third, *far, collector);
@@ -101,10 +100,8 @@ TEST_F(UdpInletTest, moves_to_another_that_sends_much_when_the_first_is_silent) 
 
 TEST_F(UdpInletTest, leaves_another_process_of_the_address_alone) {
   // B2.5: the one that has the inlet is stopped; the other does not notice.
-  const auto near = open_shared(test::random_ipv4()), third = open_shared(test::random_ipv4());
-  const auto far = open_shared(here);
-  Collector collector;
-  send_many(*near, *far, collector);
+  const auto third = open_shared(test::random_ipv4());
+  give_inlet();
   const auto later = open_shared(here), last = open_shared(here);
   ASSERT_NE(later->number_slot(), far->number_slot());
   Collector later_got, last_got;
@@ -119,9 +116,7 @@ TEST_F(UdpInletTest, leaves_another_process_of_the_address_alone) {
 }
 
 TEST_F(UdpInletTest, hands_over_what_its_peer_sends_to_another_process) {
-  const auto near = open_shared(test::random_ipv4()), far = open_shared(here);
-  Collector collector;
-  send_many(*near, *far, collector);
+  give_inlet();
   const auto other = open_shared(here);
   Collector other_got;
   // From the source port that has the inlet.
@@ -137,7 +132,7 @@ TEST_F(UdpInletTest, hands_over_what_its_peer_sends_to_another_process) {
 }
 
 TEST_F(UdpInletTest, is_not_there_where_the_address_is_not_shared) {
-  const auto alone = UdpPort::open(here);
+  const auto alone = UdpPort::open(test::random_ipv4());
   ASSERT_TRUE(alone.has_value());
   EXPECT_EQ(inlet_of(**alone), -1);
 }
