@@ -50,7 +50,7 @@ struct QueuePairAttributes {
   AckPolicy ack_policy = AckPolicy::kCoalesced;
   // RTS
   Psn send_psn{};
-  std::uint8_t timeout = 14;  ///< 4.096 us * 2^timeout, 0 = never
+  std::uint8_t timeout = 14;  ///< 4.096 us * 2^timeout, up to four times it; 0 = never
   std::uint8_t retry_count = 7;
   std::uint8_t rnr_retry = 7;       ///< 7 = for ever
   std::uint8_t max_rd_atomic = 16;  ///< reads and atomics outstanding

@@ -22,8 +22,9 @@ inline void arm_timer(RcRequester& rq, const queue::QueuePair& qp, Nanoseconds n
     return;
   }
   if (rq.give_up_at == kNever) rq.give_up_at = now + timeout;
-  const Nanoseconds early = rq.window.timeout_ns(rq.probes);
-  rq.ack_deadline = early < timeout ? std::min(now + early, rq.give_up_at) : rq.give_up_at;
+  const Nanoseconds early =
+      std::min(rq.window.timeout_ns(rq.probes), asked_timeout_ns(qp.attributes.timeout));
+  rq.ack_deadline = std::min(now + early, rq.give_up_at);
 }
 
 /// Whether the message that ends with this frame has to be acknowledged now.

@@ -81,10 +81,26 @@ TEST_F(Requester, probes_early_once_it_knows_the_round_trip_and_keeps_the_retrie
     EXPECT_EQ(sent(), Numbers{1});
   }
   EXPECT_GT(early, 3) << "each waits twice as long as the one before";
-  EXPECT_EQ(end.now(), begun + timeout) << "what the program asked for is not changed";
+  EXPECT_EQ(end.now(), begun + timeout) << "probes do not change when it counts";
   EXPECT_EQ(end.requester.retries_left, end.qp.attributes.retry_count - 1);
   ack(1);
   EXPECT_EQ(completed(), Ids{2});
+}
+
+TEST_F(Requester, probes_after_a_short_time_out_and_counts_it_after_four) {
+  // B2.1
+  end.qp.attributes.timeout = 10;
+  const Nanoseconds asked = transport::asked_timeout_ns(10), begun = end.now();
+  post(1, SendOp::kSend, 10);
+  EXPECT_EQ(sent(), Numbers{0});
+  for (unsigned times = 1; times <= 4; ++times) {
+    EXPECT_EQ(end.counted(Counter::kTimeouts), 0u) << times;
+    EXPECT_EQ(next_deadline(end.requester), begun + times * asked);
+    end.advance_to(begun + times * asked);
+    EXPECT_EQ(sent(), Numbers{0}) << times;
+  }
+  EXPECT_EQ(end.counted(Counter::kTimeouts), 1u);
+  EXPECT_EQ(end.requester.retries_left, end.qp.attributes.retry_count - 1);
 }
 
 TEST_F(ProbingRequester, goes_back_when_a_probe_was_all_that_arrived) {

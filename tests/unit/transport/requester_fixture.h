@@ -17,7 +17,7 @@ inline EndSetup requester_setup() {
   setup.attributes.path_mtu = Mtu::k256;
   setup.attributes.send_psn = kSendPsn;
   setup.attributes.max_rd_atomic = 4;
-  setup.attributes.timeout = 10;
+  setup.attributes.timeout = 16;  // the shortest that counts as it is
   setup.attributes.retry_count = 3;
   setup.attributes.rnr_retry = 2;
   return setup;
@@ -28,7 +28,7 @@ class Requester : public testing::Test {
   using Opcode = wire::Opcode;
   using NakCode = wire::NakCode;
 
-  static constexpr Nanoseconds kTimeout = transport::ack_timeout_ns(10);
+  static constexpr Nanoseconds kTimeout = transport::ack_timeout_ns(16);
 
   void post(std::uint64_t wr_id, SendOp op, std::uint32_t length, SendRequest request = {}) {
     const Sge one = end.sge(0, length);
