@@ -29,8 +29,6 @@ struct Hello {
   static std::optional<Hello> parse(std::span<const std::byte> from);
 };
 
-struct Dormant;
-
 class Endpoint {
  public:
   Endpoint(const Settings& settings, Wires& wires, const Control& control, std::uint32_t send_depth,

@@ -34,6 +34,9 @@ constexpr std::uint32_t slot_bytes_of(std::uint32_t payload_bytes) {
   return round_up_8(payload_bytes) + kSlotOverhead;
 }
 
+/// Of any ring.
+inline constexpr std::uint32_t kSlotsLeast = 2, kSlotsMost = 256;
+
 /// In the tail's length: nothing but whole messages.
 inline constexpr std::uint32_t kPlain = 1;
 

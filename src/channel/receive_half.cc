@@ -170,7 +170,7 @@ bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
   rare();
   finish_move();
-  if (move.slots < 2 || move.slots > 256 || move.slot_bytes % 8 != 0 ||
+  if (move.slots < kSlotsLeast || move.slots > kSlotsMost || move.slot_bytes % 8 != 0 ||
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
     return fail("a control message asks for buffers of a size that does not exist");
   }

@@ -32,8 +32,6 @@ struct ReceiveFigures {
   bool operator==(const ReceiveFigures&) const = default;
 };
 
-struct DormantReceive;
-
 /// A message that was handed out; release() takes it back.
 struct Incoming {
   const std::byte* data = nullptr;
@@ -195,9 +193,9 @@ class ReceiveHalf {
 
   // dormant.cc
   bool can_sleep() const;
-  DormantReceive sleep() const;
+  void sleep(Dormant& to, DormantRest& rest) const;
   /// In the ring that it had when it fell asleep.
-  void wake(const DormantReceive& from, const Ring& ring);
+  void wake(const Dormant& from, const DormantRest& rest, const Ring& ring);
   const Ring& ring() const { return current_; }
 
  private:

@@ -38,8 +38,6 @@ struct SendFigures {
   bool operator==(const SendFigures&) const = default;
 };
 
-struct DormantSend;
-
 class SendHalf {
  public:
   SendHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control,
@@ -141,8 +139,8 @@ class SendHalf {
 
   // dormant.cc
   bool can_sleep() const;
-  DormantSend sleep() const;
-  void wake(const DormantSend& from);
+  void sleep(Dormant& to, DormantRest& rest) const;
+  void wake(const Dormant& from, const DormantRest& rest);
 
  private:
   enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
