@@ -75,6 +75,10 @@ class ReceiveHalf {
   bool has_landed() const {
     return static_cast<std::uint32_t>(watch64(tail_) >> 32) == tag_of(scan_);
   }
+  /// The same within so many looks, and pauses before them.
+  bool lands(std::uint32_t looks, std::uint32_t pauses) const {
+    return comes_to_be(tail_ + sizeof(std::uint32_t), tag_of(scan_), looks, pauses);
+  }
   /// Takes up the next frame, which has landed, for the most common case: whole messages in it, and
   /// nothing before it. False: scan() has to look closer.
   bool take_up_plain(std::uint32_t& peer_consumed) {

@@ -56,6 +56,46 @@ TEST(Growth, an_oversized_message_asks_first_and_goes_after_the_answer) {
   EXPECT_EQ(pair.violation(), "");
 }
 
+void carry_out(SimulatedPair::End& end) {
+  while (end.wires.execute()) {
+  }
+  SimulatedPair::complete(end);
+}
+
+// Who looks for long has no time for the steps of growth.
+TEST(Growth, a_receiver_with_steps_to_do_has_no_time_to_wait) {
+  SimulatedPair pair{Settings{}};
+  Endpoint& there = pair.there.endpoint;
+  EXPECT_TRUE(there.has_time());
+  EXPECT_EQ(pair.send(text_of(5000)), 0u);  // asks
+  carry_out(pair.here);
+  View view;
+  EXPECT_FALSE(there.deliver_soon(view, 256, true));
+  EXPECT_FALSE(there.look().has_value());
+  int steps = 0;
+  for (; !there.has_time() && steps < 10; ++steps) there.step();
+  EXPECT_EQ(steps, 2);  // the ring, the answer
+  EXPECT_EQ(there.receive().figures().granted, 1u);
+}
+
+TEST(Growth, a_message_that_answers_is_found_with_pauses_as_without) {
+  SimulatedPair pair{Settings{}};
+  for (int i = 0; i < 20; ++i) {
+    for (auto* end : {&pair.here, &pair.there}) {
+      auto& other = end == &pair.here ? pair.there : pair.here;
+      ASSERT_EQ(SimulatedPair::take(*end, "hello", pair.now), 5u);
+      carry_out(*end);
+      View view;
+      ASSERT_TRUE(other.endpoint.deliver_soon(view, 256, true));
+      EXPECT_EQ(view.length, 5u);
+      other.endpoint.release_view(view.frame);
+      other.endpoint.released();
+      EXPECT_FALSE(other.endpoint.deliver_soon(view, 256, true));
+    }
+  }
+  EXPECT_EQ(pair.violation(), "");
+}
+
 TEST(Growth, small_messages_use_the_large_ring_afterwards) {
   // A21: after growth all data, small too.
   SimulatedPair pair{Settings{}};
