@@ -87,6 +87,8 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   if (message.size() == 1) {
     const std::lock_guard guard(channel.context().lock());
     if (channel.life() == Life::kOpen && channel.endpoint().take_small(message[0])) [[likely]] {
+      if (channel.endpoint().has_steps_behind()) [[unlikely]]
+        channel.endpoint().step_behind(channel.context().now());
       channel.sent();
       return message[0].iov_len;
     }

@@ -203,6 +203,7 @@ void ReceiveHalf::step_move() {
   }
   ++figures_.granted;
   ring->phase = move.phase;
+  ring->fetch(Ring::Lines::kEnds);
   resize_frames(ring->slots + current_.slots);
   rare_->pending = *ring;
   if (move.strict != 0) switch_rings(scan_);                                // 683

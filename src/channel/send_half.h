@@ -75,6 +75,14 @@ class SendHalf {
     go_on();
     return true;
   }
+  /// Rings are being changed, in steps, each of which is best done behind a message, while that
+  /// travels.
+  bool has_steps() const { return has_steps_; }
+  void step_behind(Nanoseconds now) {
+    if (frame_open_) look_around();
+    step(now);
+    judge_small();
+  }
   /// The same for many messages: gives how many were taken.
   std::size_t take_batch(std::span<const iovec> messages);
   /// Bytes of the message that was begun and not yet given whole; the next vector must be these.
@@ -316,6 +324,7 @@ class SendHalf {
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
   bool urgent_ = false;  // the open frame has something for the protocol
   bool loans_ended_ = false;
+  bool has_steps_ = false;  // moving, or an old ring is left to go
   SendFigures figures_;
   std::string_view error_;
 };

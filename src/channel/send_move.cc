@@ -147,8 +147,10 @@ bool SendHalf::provision_next() {
   const PhaseSize& size = settings_.phases[target_];
   auto ring = wires_.provision(RingUse::kSend, target_, size.slots,  // 457, 458
                                slot_bytes_of(size.payload_bytes));
-  if (ring) fresh = *ring;
-  return ring.has_value();
+  if (!ring) return false;
+  fresh = *ring;
+  fresh.fetch(Ring::Lines::kBegins);
+  return true;
 }
 
 void SendHalf::drop_fresh() {
@@ -172,6 +174,7 @@ void SendHalf::leave(Nanoseconds now) {
       if (!make_room(kRecordBytes)) return;
       append(Kind::kLast, 0);
       last_in_frame_ = true;
+      small_most_ = 0;
       post_frame(true);
     }
     if (frame_open_) return;
