@@ -240,7 +240,8 @@ Result<std::optional<Message>> Channel::try_receive_any() {
   }
   if (!incoming) {
     if (endpoint.has_steps()) endpoint.step();
-    const std::uint32_t vain = channel.context().watches_few() ? kVainOfFew : kVainOfMany;
+    const bool patient = channel.context().watches_few() && endpoint.has_time();
+    const std::uint32_t vain = patient ? kVainOfFew : kVainOfMany;
     channel.looks += vain;
     if (channel.looks >= (endpoint.busy() ? kVainPerBusyRound : kVainPerRound) ||
         channel.life() != Life::kOpen) {
