@@ -56,9 +56,7 @@ void Endpoint::connect_control(std::uint64_t control, RemoteKey key, std::uint32
 
 bool Endpoint::scan() {
   std::uint32_t consumed = 0;
-  const bool had_steps = has_steps();
   if (!receive_.scan(consumed)) return false;
-  if (!had_steps && has_steps()) frames_at_step_ = send_.figures().frames;
   send_.note_consumed(consumed);
   return true;
 }

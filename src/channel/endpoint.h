@@ -101,7 +101,7 @@ class Endpoint {
   }
   /// The same for whatever has come, with a closer look if there is something to see.
   std::optional<Incoming> look() {
-    if (tell_wanted_ && !waits_for_answer()) tell_rest();
+    if (tell_wanted_) tell_rest();
     View message;
     if (deliver_soon(message, 1, false)) return Incoming(message);
     return receive_.has_arrivals() ? deliver() : std::nullopt;
@@ -137,11 +137,7 @@ class Endpoint {
   void start_reads() { receive_.start_pulls(); }
   /// Something that takes a while waits to be done between two looks for messages: a step of it.
   bool has_steps() const { return receive_.has_steps(); }
-  void step() {
-    if (waits_for_answer()) return;
-    frames_at_step_ = send_.figures().frames;
-    receive_.step();
-  }
+  void step() { receive_.step(); }
   /// One round: what landed, what is due, what waits.
   void progress(Nanoseconds now);
   void on_done(std::uint32_t number);
@@ -191,8 +187,6 @@ class Endpoint {
  private:
   /// Pauses of some 40 ns in which a message that answers is waited for.
   static constexpr std::uint32_t kPauses = 8;
-  /// So often in a row what growth brings is not done for want of an answer: some microseconds.
-  static constexpr std::uint32_t kPassedOverMost = 100;
 
   void connect_control(std::uint64_t control, RemoteKey key, std::uint32_t peer_slots);
   bool scan();
@@ -212,15 +206,6 @@ class Endpoint {
     const bool used_up = owed > 0 && receive_.scanned() - room.told + 1 >= window;
     tell_wanted_ = mode_changed_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
                    (receive_.peer_closed() && owed > 0);
-  }
-  /// The best moment for what growth brings is behind an answer, while that travels: where messages
-  /// go to and fro it is waited for, but not for long.
-  bool waits_for_answer() {
-    const bool waits = converses_ && receive_.growing() &&
-                       send_.figures().frames == frames_at_step_ &&
-                       ++passed_over_ < kPassedOverMost;
-    if (!waits) passed_over_ = 0;
-    return waits;
   }
   /// What was left to the next frame, and did not go with one.
   void tell_rest() {
@@ -243,12 +228,11 @@ class Endpoint {
   RemoteKey peer_key_;
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
-  std::uint64_t frames_at_delivery_ = 0, frames_at_step_ = 0;
-  std::uint32_t passed_over_ = 0;  // see waits_for_answer()
-  std::uint32_t farewell_ = 0;     // the work that says so; 0: none yet
-  bool tell_wanted_ = false;       // the peer should be told something
-  bool mode_changed_ = false;      // or this end's wishes
-  bool converses_ = false;         // something was sent between the last two messages that came
+  std::uint64_t frames_at_delivery_ = 0;
+  std::uint32_t farewell_ = 0;  // the work that says so; 0: none yet
+  bool tell_wanted_ = false;    // the peer should be told something
+  bool mode_changed_ = false;   // or this end's wishes
+  bool converses_ = false;      // something was sent between the last two messages that came
 };
 
 }  // namespace weft::channel

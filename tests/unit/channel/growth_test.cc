@@ -96,48 +96,6 @@ TEST(Growth, a_message_that_answers_is_found_with_pauses_as_without) {
   EXPECT_EQ(pair.violation(), "");
 }
 
-/// Messages to and fro, then one that asks to grow, which the other end has seen.
-void converse_and_ask(SimulatedPair& pair) {
-  for (int i = 0; i < 4; ++i) {
-    for (auto* end : {&pair.here, &pair.there}) {
-      auto& other = end == &pair.here ? pair.there : pair.here;
-      ASSERT_EQ(SimulatedPair::take(*end, "hello", pair.now), 5u);
-      carry_out(*end);
-      View view;
-      ASSERT_TRUE(other.endpoint.deliver_soon(view, 1, false));
-      other.endpoint.release_view(view.frame);
-      other.endpoint.released();
-      carry_out(other);
-    }
-  }
-  ASSERT_EQ(pair.send(text_of(5000)), 0u);
-  carry_out(pair.here);
-  ASSERT_FALSE(pair.there.endpoint.look().has_value());
-  ASSERT_TRUE(pair.there.endpoint.has_steps());
-}
-
-TEST(Growth, a_receiver_that_answers_does_its_steps_behind_answers) {
-  SimulatedPair pair{Settings{}};
-  converse_and_ask(pair);
-  Endpoint& there = pair.there.endpoint;
-  for (int i = 0; i < 10; ++i) there.step();
-  EXPECT_EQ(there.receive().figures().granted, 0u);  // there was no answer yet
-  ASSERT_EQ(SimulatedPair::take(pair.there, "answer", pair.now), 6u);
-  there.step();
-  EXPECT_EQ(there.receive().figures().granted, 1u);
-}
-
-TEST(Growth, a_receiver_does_not_wait_for_long_for_an_answer_to_be_sent) {
-  SimulatedPair pair{Settings{}};
-  converse_and_ask(pair);
-  Endpoint& there = pair.there.endpoint;
-  int steps = 0;
-  for (; there.has_steps() && steps < 1000; ++steps) there.step();
-  EXPECT_GT(steps, 10);
-  EXPECT_LT(steps, 300);
-  EXPECT_EQ(there.receive().figures().granted, 1u);
-}
-
 TEST(Growth, small_messages_take_the_short_way_meanwhile) {
   SimulatedPair pair{Settings{}};
   for (auto* end : {&pair.here, &pair.there}) end->endpoint.set_mode(Mode::kWatching);
