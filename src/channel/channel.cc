@@ -16,12 +16,15 @@ namespace {
 constexpr Nanoseconds kLingerNs = 1'000'000'000;
 /// How long a peer that is at work has to heed a recall.
 constexpr std::chrono::milliseconds kRecallTime{10};
-/// Looks at memory in one call, while few channels are looked at, and otherwise.
-constexpr std::uint32_t kLooksOfFew = 32, kLooksOfMany = 8;
-/// Calls for one channel's messages between two rounds for all.
-constexpr std::uint32_t kLooksPerRound = 256, kLooksPerBusyRound = 64;
+/// Looks at memory in one call, while few channels are looked at and nothing else is to be done,
+/// and otherwise. What is between two calls is as long as some hundred looks.
+constexpr std::uint32_t kLooksOfFew = 256, kLooksOfMany = 8;
+/// What a call counts as that finds nothing: as one that looks a few times.
+constexpr std::uint32_t kVainOfFew = 3, kVainOfMany = 1;
+/// So much between two rounds for all.
+constexpr std::uint32_t kVainPerRound = 256, kVainPerBusyRound = 64;
 /// What a send that finds no room counts as.
-constexpr std::uint32_t kLooksPerTry = 8;
+constexpr std::uint32_t kVainPerTry = 8;
 /// Messages that are received between two rounds for all.
 constexpr std::uint32_t kTakesPerRound = 256;
 
@@ -84,6 +87,8 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   if (message.size() == 1) {
     const std::lock_guard guard(channel.context().lock());
     if (channel.life() == Life::kOpen && channel.endpoint().take_small(message[0])) [[likely]] {
+      if (channel.endpoint().has_steps_behind()) [[unlikely]]
+        channel.endpoint().step_behind(channel.context().now());
       channel.sent();
       return message[0].iov_len;
     }
@@ -110,7 +115,7 @@ Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::s
   channel.context().activate(channel);
   channel.context().round();
   if (channel.life() != Life::kOpen) return lost(channel);
-  const bool let_others_run = channel.context().in_vain(kLooksPerTry);
+  const bool let_others_run = channel.context().in_vain(kVainPerTry);
   guard.unlock();
   if (let_others_run) sched_yield();
   return 0;
@@ -204,8 +209,11 @@ Result<std::optional<Message>> Channel::try_receive() {
   {
     const std::lock_guard guard(channel.context().lock());
     View view;
-    const std::uint32_t looks = channel.context().watches_few() ? kLooksOfFew : kLooksOfMany;
-    if (channel.is_ordinary() && channel.endpoint().deliver_soon(view, looks)) {
+    const auto deliver = [&](Endpoint& endpoint) {
+      const bool patient = channel.context().watches_few() && endpoint.has_time();
+      return endpoint.deliver_soon(view, patient ? kLooksOfFew : kLooksOfMany, patient);
+    };
+    if (channel.is_ordinary() && deliver(channel.endpoint())) {
       if (++channel.takes % kTakesPerRound == 0) [[unlikely]]
         channel.context().round();
       channel.context().found();
@@ -232,8 +240,12 @@ Result<std::optional<Message>> Channel::try_receive_any() {
   }
   if (!incoming) {
     if (endpoint.has_steps()) endpoint.step();
-    const std::uint32_t pause = endpoint.busy() ? kLooksPerBusyRound : kLooksPerRound;
-    if (++channel.looks % pause == 0 || channel.life() != Life::kOpen) {
+    const bool patient = channel.context().watches_few() && endpoint.has_time();
+    const std::uint32_t vain = patient ? kVainOfFew : kVainOfMany;
+    channel.looks += vain;
+    if (channel.looks >= (endpoint.busy() ? kVainPerBusyRound : kVainPerRound) ||
+        channel.life() != Life::kOpen) {
+      channel.looks = 0;
       channel.context().round();
       incoming = endpoint.deliver();
     }
@@ -247,7 +259,7 @@ Result<std::optional<Message>> Channel::try_receive_any() {
     }
     if (!incoming) {
       channel.ready = false;
-      const bool let_others_run = channel.context().in_vain(1);
+      const bool let_others_run = channel.context().in_vain(vain);
       guard.unlock();
       if (let_others_run) sched_yield();
       return std::nullopt;

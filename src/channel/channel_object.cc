@@ -381,10 +381,9 @@ Statistics ChannelObject::statistics() const {
   out.registered_bytes = charged_;
   if (!has_endpoint()) return out;
   const bool asleep = endpoint_ == nullptr;
-  const SendFigures send =
-      asleep ? dormant_->send.figures.get(dormant_->send.next) : endpoint_->send().figures();
-  const ReceiveFigures receive = asleep ? dormant_->receive.figures.get(dormant_->receive.scan)
-                                        : endpoint_->receive().figures();
+  const DormantRest rest = asleep ? dormant_->rest() : DormantRest{};
+  const SendFigures& send = asleep ? rest.sent : endpoint_->send().figures();
+  const ReceiveFigures& receive = asleep ? rest.received : endpoint_->receive().figures();
   out.send_phase = asleep ? settings_->start_phase : endpoint_->send().phase();
   out.receive_phase = asleep ? settings_->start_phase : endpoint_->receive().phase();
   out.messages_sent = send.messages, out.bytes_sent = send.bytes, out.frames_sent = send.frames;
@@ -392,7 +391,7 @@ Statistics ChannelObject::statistics() const {
   out.frames_received = receive.frames;
   out.grows = send.grows, out.shrinks = send.shrinks, out.refusals = send.refusals;
   out.postponements = send.postponements, out.repeats = send.repeats, out.rendezvous = send.loans;
-  out.bells = asleep ? dormant_->outlet.bells : endpoint_->bells();
+  out.bells = asleep ? rest.bells : endpoint_->bells();
   if (out.error.empty() && !asleep) out.error = endpoint_->error();
   return out;
 }

@@ -1,6 +1,6 @@
 // What is left of an endpoint that sleeps: the numbers by which it goes on when something happens.
 // Only an endpoint at rest can be put down to this: no send ring, nothing under way, nothing to
-// receive, and its first receive ring in use. A fifth of the endpoint itself; plain values, owned
+// receive, and its first receive ring in use. A tenth of the endpoint itself; plain values, owned
 // by the channel, which wakes the endpoint for everything but a look at its figures.
 #pragma once
 
@@ -12,59 +12,44 @@
 
 namespace weft::channel {
 
-/// Figures that most channels have; the others are kept only where there are any.
-template <class Figures>
-class SleepingFigures {
+/// What of a sleeping endpoint is mostly nothing, or small.
+struct DormantRest {
+  std::uint64_t history = 0;
+  Nanoseconds no_growth_until = 0;
+  std::uint32_t offers = 0, peer_pulled = 0, peer_left = 0;  ///< sending
+  std::uint32_t offered = 0, pulled = 0, left = 0;           ///< receiving
+  std::uint64_t bells = 0;
+  SendFigures sent;
+  ReceiveFigures received;
+
+  bool operator==(const DormantRest&) const = default;
+};
+
+class Dormant {
  public:
-  SleepingFigures() = default;
-  /// `sequence` counts frames too, as far as it goes.
-  SleepingFigures(const Figures& figures, std::uint32_t sequence)
-      : messages_(figures.messages), bytes_(figures.bytes) {
-    if (get(sequence) != figures) all_ = std::make_unique<Figures>(figures);
-  }
-  Figures get(std::uint32_t sequence) const {
-    if (all_ != nullptr) return *all_;
-    Figures figures;
-    figures.messages = messages_, figures.bytes = bytes_, figures.frames = sequence;
-    return figures;
-  }
+  /// All fields but those of the rest are to be set before.
+  void keep(const DormantRest& rest);
+  DormantRest rest() const { return rest_ != nullptr ? *rest_ : usual(); }
+
+  std::uint64_t peer_control = 0, remote_address = 0;
+  RemoteKey peer_key, remote_key;
+  std::uint32_t remote_slot_bytes = 0;
+  std::uint16_t remote_slots = 0, peer_slots = 0;
+  std::uint32_t posted = 0, completed = 0, told = 0;  ///< the newest signaled work is complete
+  std::uint32_t next = 0, send_base = 0, consumed = 0;
+  std::uint32_t sequence = 0, frame_work = 0;
+  std::uint32_t receive_base = 0, scan = 0;
+  std::uint8_t local_index = 0, remote_index = 0;  ///< rings have at most 256 slots
+  std::uint8_t wishes = 0;
+  bool behind_bell = false;
 
  private:
-  std::uint64_t messages_ = 0, bytes_ = 0;
-  std::unique_ptr<Figures> all_;
-};
+  DormantRest usual() const;
 
-struct DormantOutlet {
-  std::uint32_t posted, completed, signaled;
-  bool behind_bell;
-  Room room;
-  std::uint64_t bells;
+  std::uint32_t bells_ = 0;
+  std::uint32_t messages_sent_ = 0, bytes_sent_ = 0, messages_received_ = 0, bytes_received_ = 0;
+  std::unique_ptr<DormantRest> rest_;  ///< only where it is not what usual() says
 };
-
-struct DormantSend {
-  RemoteRing remote;
-  std::uint64_t history;
-  Nanoseconds no_growth_until;
-  std::uint32_t next, base, consumed;
-  std::uint16_t local_index, remote_index;
-  std::uint32_t sequence, frame_work;
-  std::uint32_t offers, peer_pulled, peer_left;
-  SleepingFigures<SendFigures> figures;
-};
-
-struct DormantReceive {
-  std::uint32_t peer_slots, base, scan;
-  std::uint32_t offers, pulled, left;
-  SleepingFigures<ReceiveFigures> figures;
-};
-
-struct Dormant {
-  std::uint64_t peer_control;
-  RemoteKey peer_key;
-  std::uint32_t wishes;
-  DormantOutlet outlet;
-  DormantSend send;
-  DormantReceive receive;
-};
+static_assert(sizeof(Dormant) <= 104);
 
 }  // namespace weft::channel

@@ -33,10 +33,10 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
   hello.ring.slot_bytes = load<std::uint32_t>(&from[32]);
   hello.send_slots = load<std::uint32_t>(&from[36]);
   hello.lets_identifier_go = load<std::uint64_t>(&from[40]) == 1;
-  if (hello.send_slots < 2 || hello.send_slots > 256 || hello.control == 0 ||
+  if (hello.send_slots < kSlotsLeast || hello.send_slots > kSlotsMost || hello.control == 0 ||
       hello.control % 8 != 0 || hello.ring.address == 0 || hello.ring.address % 8 != 0 ||
-      hello.ring.slots < 2 || hello.ring.slots > 256 || hello.ring.slot_bytes % 8 != 0 ||
-      hello.ring.slot_bytes < slot_bytes_of(100) ||
+      hello.ring.slots < kSlotsLeast || hello.ring.slots > kSlotsMost ||
+      hello.ring.slot_bytes % 8 != 0 || hello.ring.slot_bytes < slot_bytes_of(100) ||
       hello.ring.slot_bytes > slot_bytes_of(200'000)) {
     return std::nullopt;
   }

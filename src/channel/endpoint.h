@@ -29,8 +29,6 @@ struct Hello {
   static std::optional<Hello> parse(std::span<const std::byte> from);
 };
 
-struct Dormant;
-
 class Endpoint {
  public:
   Endpoint(const Settings& settings, Wires& wires, const Control& control, std::uint32_t send_depth,
@@ -51,7 +49,10 @@ class Endpoint {
   }
 
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now) {
-    if (vector.size() == 1 && take_small(vector[0])) return vector[0].iov_len;
+    if (vector.size() == 1 && take_small(vector[0])) {
+      if (has_steps_behind()) step_behind(now);
+      return vector[0].iov_len;
+    }
     const std::uint64_t taken = send_.take(vector, size_hint, now);
     tell();
     ring_if_missed();
@@ -63,6 +64,9 @@ class Endpoint {
     if (outlet_.unrung()) ring_if_missed();
     return true;
   }
+  /// A step of changing rings, behind a message that was sent.
+  bool has_steps_behind() const { return send_.has_steps(); }
+  void step_behind(Nanoseconds now) { send_.step_behind(now); }
   /// Of messages that fit, as many as find room; frames go when they are full, and the last one.
   std::size_t take_batch(std::span<const iovec> messages) {
     const std::size_t taken = send_.take_batch(messages);
@@ -82,15 +86,14 @@ class Endpoint {
   bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
   /// For who looks again and again: a message that is here, or comes within so many looks at
-  /// memory, if nothing out of the ordinary comes with it.
-  [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks) {
+  /// memory, if nothing out of the ordinary comes with it. `patient`: nothing else waits.
+  [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks, bool patient) {
     if (receive_.deliver_next(message)) return true;
     if (receive_.has_undelivered()) return false;
-    while (!receive_.has_landed()) {
-      if (--looks == 0) return false;
-    }
+    // Where messages go to and fro, the other end is at work now, perhaps on the same core.
+    const std::uint32_t pauses = patient && converses_ ? kPauses : 0;
     std::uint32_t consumed = 0;
-    if (!receive_.take_up_plain(consumed)) return false;
+    if (!receive_.lands(looks, pauses) || !receive_.take_up_plain(consumed)) return false;
     note_delivery();
     send_.note_consumed(consumed);
     if (!receive_.is_quiet()) note_progress();
@@ -100,7 +103,7 @@ class Endpoint {
   std::optional<Incoming> look() {
     if (tell_wanted_) tell_rest();
     View message;
-    if (deliver_soon(message, 1)) return Incoming(message);
+    if (deliver_soon(message, 1, false)) return Incoming(message);
     return receive_.has_arrivals() ? deliver() : std::nullopt;
   }
   /// For who takes many: the next message of a frame that was taken up before.
@@ -127,6 +130,8 @@ class Endpoint {
   }
   /// Completions are to be expected.
   bool awaits() const { return outlet_.awaits(); }
+  /// Nothing is to be done but to look for messages.
+  bool has_time() const { return !awaits() && !has_steps(); }
   /// Offers were found: to be followed by start_reads() when completions have been looked at.
   bool has_fresh_offers() const { return receive_.has_fresh_offers(); }
   void start_reads() { receive_.start_pulls(); }
@@ -180,6 +185,9 @@ class Endpoint {
   }
 
  private:
+  /// Pauses of some 40 ns in which a message that answers is waited for.
+  static constexpr std::uint32_t kPauses = 8;
+
   void connect_control(std::uint64_t control, RemoteKey key, std::uint32_t peer_slots);
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/lock.h"
 #include "weft/types.h"
 
 namespace weft::channel {
@@ -33,6 +34,9 @@ constexpr std::uint32_t round_up_8(std::uint32_t n) { return (n + 7) & ~7u; }
 constexpr std::uint32_t slot_bytes_of(std::uint32_t payload_bytes) {
   return round_up_8(payload_bytes) + kSlotOverhead;
 }
+
+/// Of any ring.
+inline constexpr std::uint32_t kSlotsLeast = 2, kSlotsMost = 256;
 
 /// In the tail's length: nothing but whole messages.
 inline constexpr std::uint32_t kPlain = 1;
@@ -153,6 +157,22 @@ inline std::uint32_t watch32(const std::byte* word) {
 }
 inline std::uint64_t watch64(const std::byte* word) {
   return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(word), __ATOMIC_ACQUIRE);
+}
+
+/// Looks at such a word up to so many times; before that, a few times between so many pauses.
+inline bool comes_to_be(const std::byte* word, std::uint32_t wanted, std::uint32_t looks,
+                        std::uint32_t pauses) {
+  constexpr std::uint32_t kLooksPerPause = 4;
+  for (; pauses > 0; --pauses) {
+    for (std::uint32_t i = 0; i < kLooksPerPause; ++i) {
+      if (watch32(word) == wanted) return true;
+    }
+    base::relax();
+  }
+  for (; looks > 0; --looks) {
+    if (watch32(word) == wanted) return true;
+  }
+  return false;
 }
 
 }  // namespace weft::channel

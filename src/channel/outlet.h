@@ -18,7 +18,8 @@ struct Room {
   std::uint32_t consumed = 0, told = 0;
 };
 
-struct DormantOutlet;
+class Dormant;
+struct DormantRest;
 
 /// What an end has besides its rings.
 struct Control {
@@ -119,9 +120,9 @@ class Outlet {
   Room& room() { return room_; }
 
   // dormant.cc
-  bool can_sleep() const { return !failed_ && !unrung_ && !awaits(); }
-  DormantOutlet sleep() const;
-  void wake(const DormantOutlet& from);
+  bool can_sleep() const;
+  void sleep(Dormant& to, DormantRest& rest) const;
+  void wake(const Dormant& from, const DormantRest& rest);
 
  private:
   Wires& wires_;

@@ -170,7 +170,7 @@ bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
   rare();
   finish_move();
-  if (move.slots < 2 || move.slots > 256 || move.slot_bytes % 8 != 0 ||
+  if (move.slots < kSlotsLeast || move.slots > kSlotsMost || move.slot_bytes % 8 != 0 ||
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
     return fail("a control message asks for buffers of a size that does not exist");
   }
@@ -203,6 +203,7 @@ void ReceiveHalf::step_move() {
   }
   ++figures_.granted;
   ring->phase = move.phase;
+  ring->fetch(Ring::Lines::kEnds);
   resize_frames(ring->slots + current_.slots);
   rare_->pending = *ring;
   if (move.strict != 0) switch_rings(scan_);                                // 683

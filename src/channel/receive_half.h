@@ -32,8 +32,6 @@ struct ReceiveFigures {
   bool operator==(const ReceiveFigures&) const = default;
 };
 
-struct DormantReceive;
-
 /// A message that was handed out; release() takes it back.
 struct Incoming {
   const std::byte* data = nullptr;
@@ -76,6 +74,10 @@ class ReceiveHalf {
   /// The next frame has landed.
   bool has_landed() const {
     return static_cast<std::uint32_t>(watch64(tail_) >> 32) == tag_of(scan_);
+  }
+  /// The same within so many looks, and pauses before them.
+  bool lands(std::uint32_t looks, std::uint32_t pauses) const {
+    return comes_to_be(tail_ + sizeof(std::uint32_t), tag_of(scan_), looks, pauses);
   }
   /// Takes up the next frame, which has landed, for the most common case: whole messages in it, and
   /// nothing before it. False: scan() has to look closer.
@@ -195,9 +197,9 @@ class ReceiveHalf {
 
   // dormant.cc
   bool can_sleep() const;
-  DormantReceive sleep() const;
+  void sleep(Dormant& to, DormantRest& rest) const;
   /// In the ring that it had when it fell asleep.
-  void wake(const DormantReceive& from, const Ring& ring);
+  void wake(const Dormant& from, const DormantRest& rest, const Ring& ring);
   const Ring& ring() const { return current_; }
 
  private:

@@ -98,9 +98,10 @@ void SendHalf::measure_rings() {
 
 // What is not quite ordinary goes the long way round.
 void SendHalf::judge_small() {
+  has_steps_ = moving() || rarely().old.exists();
   const bool ordinary =
-      state_ == State::kSteady && local_.exists() && rest_ == 0 && lent_number_ == 0 && !closed_ &&
-      !rarely().old.exists() && error_.empty() && settings_.policy != Policy::kCallerSays &&
+      (!has_steps_ || (!settings_.strict && !last_in_frame_)) && local_.exists() && rest_ == 0 &&
+      lent_number_ == 0 && !closed_ && error_.empty() && settings_.policy != Policy::kCallerSays &&
       (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
   small_most_ = ordinary ? threshold() : 0;
   // What fits a smaller phase says nothing against shrinking; the rest is noted by take().
@@ -191,7 +192,7 @@ std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_h
                              Nanoseconds now) {
   look_around();
   // While rings are changed the message goes first, and the step is done while it travels.
-  const bool later = !settings_.strict && !last_in_frame_ && (moving() || rarely().old.exists());
+  const bool later = !settings_.strict && !last_in_frame_ && has_steps_;
   if (!later) step(now);
   const std::uint64_t taken = take_any(vector, size_hint, now);
   if (later) step(now);

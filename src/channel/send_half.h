@@ -38,8 +38,6 @@ struct SendFigures {
   bool operator==(const SendFigures&) const = default;
 };
 
-struct DormantSend;
-
 class SendHalf {
  public:
   SendHalf(const Settings& settings, Wires& wires, Outlet& outlet, std::byte* control,
@@ -76,6 +74,14 @@ class SendHalf {
                                 {local_.local_key, remote_.key});
     go_on();
     return true;
+  }
+  /// Rings are being changed, in steps, each of which is best done behind a message, while that
+  /// travels.
+  bool has_steps() const { return has_steps_; }
+  void step_behind(Nanoseconds now) {
+    if (frame_open_) look_around();
+    step(now);
+    judge_small();
   }
   /// The same for many messages: gives how many were taken.
   std::size_t take_batch(std::span<const iovec> messages);
@@ -141,8 +147,8 @@ class SendHalf {
 
   // dormant.cc
   bool can_sleep() const;
-  DormantSend sleep() const;
-  void wake(const DormantSend& from);
+  void sleep(Dormant& to, DormantRest& rest) const;
+  void wake(const Dormant& from, const DormantRest& rest);
 
  private:
   enum class State : std::uint8_t { kSteady, kAsked, kLeaving };
@@ -318,6 +324,7 @@ class SendHalf {
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
   bool urgent_ = false;  // the open frame has something for the protocol
   bool loans_ended_ = false;
+  bool has_steps_ = false;  // moving, or an old ring is left to go
   SendFigures figures_;
   std::string_view error_;
 };

@@ -8,7 +8,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::uint32_t kAnsweredSlotsMost = 256, kSlotBytesMost = slot_bytes_of(200'000);
+constexpr std::uint32_t kSlotBytesMost = slot_bytes_of(200'000);
 /// A receiver in need is heard this much sooner than idle time would have it.
 constexpr Nanoseconds kWishFactor = 100;
 
@@ -85,7 +85,7 @@ bool SendHalf::acceptable(const Acknowledgement& answer) const {
   if (answer.phase != target_) return false;
   if (answer.verdict == Verdict::kRefused || answer.verdict == Verdict::kPostponed) return true;
   if (answer.verdict != Verdict::kGranted) return false;
-  return answer.slots >= 2 && answer.slots <= kAnsweredSlotsMost && answer.slot_bytes % 8 == 0 &&
+  return answer.slots >= 2 && answer.slots <= kSlotsMost && answer.slot_bytes % 8 == 0 &&
          answer.slot_bytes >= kSlotOverhead + 64 && answer.slot_bytes <= kSlotBytesMost &&
          answer.address != 0 && answer.address % 8 == 0 &&
          answer.address + std::uint64_t{answer.slots} * answer.slot_bytes > answer.address;
@@ -147,8 +147,10 @@ bool SendHalf::provision_next() {
   const PhaseSize& size = settings_.phases[target_];
   auto ring = wires_.provision(RingUse::kSend, target_, size.slots,  // 457, 458
                                slot_bytes_of(size.payload_bytes));
-  if (ring) fresh = *ring;
-  return ring.has_value();
+  if (!ring) return false;
+  fresh = *ring;
+  fresh.fetch(Ring::Lines::kBegins);
+  return true;
 }
 
 void SendHalf::drop_fresh() {
@@ -172,6 +174,7 @@ void SendHalf::leave(Nanoseconds now) {
       if (!make_room(kRecordBytes)) return;
       append(Kind::kLast, 0);
       last_in_frame_ = true;
+      small_most_ = 0;
       post_frame(true);
     }
     if (frame_open_) return;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "channel/layout.h"
 #include "weft/channel_settings.h"
 
 namespace weft::channel {
@@ -7,7 +8,6 @@ namespace {
 
 constexpr std::uint32_t kSmallLeast = 100, kSmallMost = 2000;
 constexpr std::uint32_t kLargeLeast = 1000, kLargeMost = 200'000;
-constexpr std::uint32_t kSlotsLeast = 2, kSlotsMost = 256;
 constexpr std::size_t kPhasesMost = 8;
 constexpr std::uint32_t kUsualRatio = 10;
 

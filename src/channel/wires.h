@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "base/cache.h"
 #include "weft/types.h"
 
 namespace weft::channel {
@@ -28,6 +29,14 @@ struct Ring {
   bool exists() const { return memory != nullptr; }
   std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory); }
   std::byte* slot(std::uint32_t i) const { return memory + std::size_t{i} * slot_bytes; }
+  /// The lines of the first slots that small messages meet begin their way to this core.
+  enum class Lines : std::uint8_t { kBegins, kEnds };
+  void fetch(Lines lines) const {
+    constexpr std::uint32_t kMost = 8;
+    for (std::uint32_t i = 0; i < slots && i < kMost; ++i) {
+      base::fetch_for_write(lines == Lines::kBegins ? slot(i) : slot(i + 1) - 1);
+    }
+  }
 };
 
 /// The peer's ring that a send ring is written to.

@@ -28,8 +28,8 @@ void show(Mr& mr, ibv_pd* pd, void* address, std::size_t length) {
   mr.shown.pd = pd;
   mr.shown.addr = address;
   mr.shown.length = length;
-  mr.shown.lkey = mr.region->lkey().value;
-  mr.shown.rkey = mr.region->rkey().value;
+  mr.shown.lkey = mr.region.lkey().value;
+  mr.shown.rkey = mr.region.rkey().value;
 }
 
 Result<verbs::MemoryRegion> register_memory(Pd& pd, void* address, std::size_t length,
@@ -54,9 +54,8 @@ ibv_mr* register_region(ibv_pd* shown, void* address, std::size_t length, std::u
     if (explaining()) explain_call("ibv_reg_mr", shown->context->device->name, region.error());
     return refuse(region.error());
   }
-  auto* mr = new (std::nothrow) Mr;
+  auto* mr = new (std::nothrow) Mr(std::move(*region));
   if (mr == nullptr) return refuse(ENOMEM);
-  mr->region.emplace(std::move(*region));
   mr->shown.handle = ++last_handle;
   mr->access = static_cast<Access>(access & kKnownRights);
   show(*mr, shown, address, length);
@@ -241,7 +240,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, 
 int ibv_dereg_mr(ibv_mr* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_dereg_mr, ENOSYS, shown);
   Mr& mr = Mr::of(shown);
-  if (const auto done = mr.region->deregister(); !done) return weft::shim::errno_of(done.error());
+  if (const auto done = mr.region.deregister(); !done) return weft::shim::errno_of(done.error());
   if (weft::shim::explaining()) weft::shim::forget_region(shown);
   --Pd::of(shown->pd).users;
   if (mr.dm != nullptr) --mr.dm->users;
@@ -272,7 +271,7 @@ int ibv_rereg_mr(ibv_mr* shown, int flags, ibv_pd* pd, void* address, std::size_
   }
   const auto done =
       weft::shim::domain_of(Pd::of(new_pd))
-          .pd.reregister(*mr.region, reinterpret_cast<std::uint64_t>(new_address), new_length,
+          .pd.reregister(mr.region, reinterpret_cast<std::uint64_t>(new_address), new_length,
                          static_cast<weft::Access>(rights & weft::shim::kKnownRights));
   if (!done) {
     errno = weft::shim::errno_of(done.error());

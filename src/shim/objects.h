@@ -146,9 +146,10 @@ struct Dm {
 struct Mr {
   ibv_mr shown{};
   Dm* dm = nullptr;
-  std::optional<verbs::MemoryRegion> region;
+  verbs::MemoryRegion region;
   Access access = Access::kNone;
 
+  explicit Mr(verbs::MemoryRegion made) : region(std::move(made)) {}
   static Mr& of(ibv_mr* mr) { return *reinterpret_cast<Mr*>(mr); }
 };
 

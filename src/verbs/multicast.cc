@@ -86,11 +86,11 @@ Result<void> Controller::detach(queue::QueuePair& qp, const Gid& group) {
 }
 
 Result<void> QueuePair::attach_multicast(const Gid& group) {
-  return object_->pd->controller->attach(*object_->core, group);
+  return object_->controller().attach(*object_->core, group);
 }
 
 Result<void> QueuePair::detach_multicast(const Gid& group) {
-  return object_->pd->controller->detach(*object_->core, group);
+  return object_->controller().detach(*object_->core, group);
 }
 
 }  // namespace weft::verbs

@@ -72,12 +72,13 @@ struct QpGround {
 struct QpObject {
   ~QpObject() {
     if (core == nullptr) return;
-    pd->controller->destroy_queue_pair(*core);
+    controller().destroy_queue_pair(*core);
     if (ground->xrc != nullptr) ground->xrc->remove_target();
   }
 
+  Controller& controller() const { return *ground->pd->controller; }
+
   std::shared_ptr<const QpGround> ground;
-  PdObject* pd = nullptr;  ///< the ground's
   queue::QueuePair* core = nullptr;
 };
 

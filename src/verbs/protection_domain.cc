@@ -129,7 +129,6 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
                                              .xrc_domain = xrc.get()});
   if (!core) return tl::unexpected(core.error());
   if (xrc != nullptr) xrc->add_target();  // QpObject takes it back
-  object->pd = object_.get();
   object->core = *core;
   object->ground = std::move(ground);
   return QueuePair(std::move(object));

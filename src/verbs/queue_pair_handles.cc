@@ -21,7 +21,7 @@ constexpr QpAttribute kReliableRts = QpAttribute::kTimeout | QpAttribute::kRetry
 
 /// What was asked for, or the most that the port can carry.
 Mtu fitting_mtu(const QpObject& object, const QueuePairAttributes& attributes) {
-  const Controller& controller = *object.pd->controller;
+  const Controller& controller = object.controller();
   if (attributes.port == 0 || attributes.port > controller.info().ports) return attributes.path_mtu;
   return std::min(attributes.path_mtu, controller.max_mtu(attributes.port));
 }
@@ -29,7 +29,7 @@ Mtu fitting_mtu(const QpObject& object, const QueuePairAttributes& attributes) {
 /// Out of line, so that the short way of post_send stays short.
 [[gnu::noinline]] Result<void> post_one(QpObject& object, const SendRequest& request) {
   std::size_t posted = 0;
-  return object.pd->controller->post_send(*object.core, {&request, 1}, &posted);
+  return object.controller().post_send(*object.core, {&request, 1}, &posted);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ QueuePairAttributes QueuePair::attributes() const {
 
 Result<void> QueuePair::modify(QpState to, const QueuePairAttributes& attributes,
                                QpAttribute given) {
-  return object_->pd->controller->modify(*object_->core, to, attributes, given);
+  return object_->controller().modify(*object_->core, to, attributes, given);
 }
 
 Result<void> QueuePair::connect(const Endpoint& peer, QueuePairAttributes attributes) {
@@ -111,7 +111,7 @@ Result<void> QueuePair::activate(QKey qkey, QueuePairAttributes attributes) {
 }
 
 Result<void> QueuePair::post_send(std::span<const SendRequest> requests, std::size_t* posted) {
-  return object_->pd->controller->post_send(*object_->core, requests, posted);
+  return object_->controller().post_send(*object_->core, requests, posted);
 }
 
 Result<void> QueuePair::post_send(const SendRequest& request) {
@@ -122,12 +122,12 @@ Result<void> QueuePair::post_send(const SendRequest& request) {
 
 Result<void> QueuePair::post_receive(std::span<const ReceiveRequest> requests,
                                      std::size_t* posted) {
-  return object_->pd->controller->post_receive(*object_->core, requests, posted);
+  return object_->controller().post_receive(*object_->core, requests, posted);
 }
 
 Result<void> QueuePair::post_receive(const ReceiveRequest& request) {
   std::size_t posted = 0;
-  return object_->pd->controller->post_receive(*object_->core, {&request, 1}, &posted);
+  return object_->controller().post_receive(*object_->core, {&request, 1}, &posted);
 }
 
 Result<void> QueuePair::post_send(const Sge& from, std::uint64_t wr_id) {

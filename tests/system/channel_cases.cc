@@ -29,7 +29,7 @@ void messages_of_all_sizes() {
     HOLDS(pass(two, a, b, text) == text);
     HOLDS(pass(two, b, a, text) == text);
   }
-  HOLDS(a.statistics().send_phase == 1);
+  HOLDS(a.statistics().grows > 0);  // on a slow machine it may have shrunk again
   HOLDS(a.statistics().rendezvous == 4);
 }
 

@@ -56,6 +56,72 @@ TEST(Growth, an_oversized_message_asks_first_and_goes_after_the_answer) {
   EXPECT_EQ(pair.violation(), "");
 }
 
+void carry_out(SimulatedPair::End& end) {
+  while (end.wires.execute()) {
+  }
+  SimulatedPair::complete(end);
+}
+
+// Who looks for long has no time for the steps of growth.
+TEST(Growth, a_receiver_with_steps_to_do_has_no_time_to_wait) {
+  SimulatedPair pair{Settings{}};
+  Endpoint& there = pair.there.endpoint;
+  EXPECT_TRUE(there.has_time());
+  EXPECT_EQ(pair.send(text_of(5000)), 0u);  // asks
+  carry_out(pair.here);
+  View view;
+  EXPECT_FALSE(there.deliver_soon(view, 256, true));
+  EXPECT_FALSE(there.look().has_value());
+  int steps = 0;
+  for (; !there.has_time() && steps < 10; ++steps) there.step();
+  EXPECT_EQ(steps, 2);  // the ring, the answer
+  EXPECT_EQ(there.receive().figures().granted, 1u);
+}
+
+TEST(Growth, a_message_that_answers_is_found_with_pauses_as_without) {
+  SimulatedPair pair{Settings{}};
+  for (int i = 0; i < 20; ++i) {
+    for (auto* end : {&pair.here, &pair.there}) {
+      auto& other = end == &pair.here ? pair.there : pair.here;
+      ASSERT_EQ(SimulatedPair::take(*end, "hello", pair.now), 5u);
+      carry_out(*end);
+      View view;
+      ASSERT_TRUE(other.endpoint.deliver_soon(view, 256, true));
+      EXPECT_EQ(view.length, 5u);
+      other.endpoint.release_view(view.frame);
+      other.endpoint.released();
+      EXPECT_FALSE(other.endpoint.deliver_soon(view, 256, true));
+    }
+  }
+  EXPECT_EQ(pair.violation(), "");
+}
+
+TEST(Growth, small_messages_take_the_short_way_meanwhile) {
+  SimulatedPair pair{Settings{}};
+  for (auto* end : {&pair.here, &pair.there}) end->endpoint.set_mode(Mode::kWatching);
+  pair.settle(2);
+  ASSERT_EQ(pair.send(text_of(5000)), 0u);
+  char hello[] = "hello";
+  int short_ways = 0, received = 0;
+  for (int i = 0; i < 50 && pair.here.endpoint.send().phase() == 0; ++i) {
+    Endpoint& here = pair.here.endpoint;
+    if (here.take_small({hello, 5})) {
+      ++short_ways;
+      if (here.has_steps_behind()) here.step_behind(pair.now);
+    }
+    carry_out(pair.here);
+    while (pair.receive() == "hello") ++received;
+    pair.there.endpoint.step();
+    carry_out(pair.there);
+  }
+  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+  EXPECT_GT(short_ways, 3);
+  pair.settle();
+  while (pair.receive() == "hello") ++received;
+  EXPECT_EQ(received, short_ways);
+  EXPECT_EQ(pair.violation(), "");
+}
+
 TEST(Growth, small_messages_use_the_large_ring_afterwards) {
   // A21: after growth all data, small too.
   SimulatedPair pair{Settings{}};

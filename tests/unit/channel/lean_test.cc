@@ -104,6 +104,31 @@ TEST_F(Lean, figures_outlive_sleep) {
   EXPECT_EQ(pair.here.endpoint.send().figures().bytes, 15u);
 }
 
+TEST_F(Lean, what_is_not_usual_outlives_sleep_too) {
+  const auto comes_back = [](const DormantRest& rest) {
+    Dormant dormant;
+    dormant.next = 7, dormant.scan = 9;
+    dormant.keep(rest);
+    return dormant.rest() == rest;
+  };
+  DormantRest usual;
+  usual.sent.messages = 3, usual.sent.bytes = 15, usual.sent.frames = 7;
+  usual.received.messages = 9, usual.received.bytes = 80, usual.received.frames = 9;
+  EXPECT_TRUE(comes_back(usual));
+  DormantRest much = usual;
+  much.sent.bytes = std::uint64_t{5} << 32;
+  EXPECT_TRUE(comes_back(much));
+  much = usual;
+  much.received.bytes = std::uint64_t{5} << 32, much.bells = std::uint64_t{1} << 40;
+  EXPECT_TRUE(comes_back(much));
+  DormantRest rare = usual;
+  rare.sent.grows = 1;
+  EXPECT_TRUE(comes_back(rare));
+  rare = usual;
+  rare.history = 1, rare.no_growth_until = 5, rare.offers = 2, rare.left = 3;
+  EXPECT_TRUE(comes_back(rare));
+}
+
 // Messages of both kinds in both directions, with naps wherever they are allowed: nothing is lost,
 // doubled or reordered, and no write meets memory that is gone.
 TEST_F(Lean, messages_go_on_after_sleep_as_before_it) {
