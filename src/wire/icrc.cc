@@ -27,8 +27,8 @@ std::uint32_t little_endian(const std::byte* at) {
 }
 
 #if defined(__SANITIZE_THREAD__)
-/// The program may write what a peer reads: an answer that is repeated comes after the read is done.
-/// Both know it, the sanitizer does not.
+/// The program may write what a peer reads: an answer that is repeated comes after the read is
+/// done. Both know it, the sanitizer does not.
 [[gnu::no_sanitize("thread")]] void copy_bytes(std::byte* to, std::span<const std::byte> from) {
   const volatile std::byte* const source = from.data();
   for (std::size_t i = 0; i < from.size(); ++i) to[i] = source[i];
