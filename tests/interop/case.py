@@ -26,6 +26,8 @@ class Case:
     killed: str = ""  # "server" or "client": in the middle; then the other has to end, with an error
     # or, if its status tells nothing, with output that matches `expect`. "itself": a part of a
     # program kills itself, and the whole has to end with an error.
+    lost_race: int = 0  # a client's status when its own race with the server's end is lost, on any
+    # device: it is played again, a few times at most
     aborts: bool = False  # whether SIGABRT is how the program ends after an error
     weft: tuple = ()  # options of `weft run`
     env: tuple = ()  # (name, value) pairs

@@ -15,6 +15,7 @@ import processes
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 SETTLE_S = 0.05  # for a server to be called asleep
 AWAKE_S = 2  # for a server that never sleeps
+RACES_MOST = 5  # that a client may lose
 UNSEEN_S = 0.5  # for a server that cannot be seen to listen
 SERVER_END_S = 10  # for a server to end after its client
 KILL_AFTER_S = 1.5  # for a pair to be at work
@@ -177,13 +178,8 @@ def judge(case, failure, crash, hangs):
     return SKIPPED, case.absent
 
 
-def run_case(case, weft, tools):
-    """Runs one case to its end. `weft` is the command, `tools` a folder for what cases build."""
-    missing = case.missing()
-    if missing:
-        return Result(SKIPPED, "not installed: " + ", ".join(missing))
-    begun = time.monotonic()
-    pathlib.Path(tools).mkdir(parents=True, exist_ok=True)
+def play(case, weft, tools):
+    """Runs it once: what failed, what crashed, and what was written if anything failed."""
     run = Run(case, weft, tools)
     failure = ""
     try:
@@ -192,11 +188,25 @@ def run_case(case, weft, tools):
         failure = str(reason)
     finally:
         crash = run.crash()
-        # The other side of a crash or a refusal tends to wait for ever: only the client's counts.
-        hangs = "hangs" in failure
         output = run.everything() if failure else ""
         run.close()
-    status, note = judge(case, failure, crash, hangs)
+    return failure, crash, output
+
+
+def run_case(case, weft, tools):
+    """Runs one case to its end. `weft` is the command, `tools` a folder for what cases build."""
+    missing = case.missing()
+    if missing:
+        return Result(SKIPPED, "not installed: " + ", ".join(missing))
+    begun = time.monotonic()
+    pathlib.Path(tools).mkdir(parents=True, exist_ok=True)
+    lost = f"the client: {processes.describe(case.lost_race)}" if case.lost_race else None
+    for _ in range(RACES_MOST):
+        failure, crash, output = play(case, weft, tools)
+        if failure != lost:
+            break
+    # The other side of a crash or a refusal tends to wait for ever: only the client's counts.
+    status, note = judge(case, failure, crash, "hangs" in failure)
     return Result(status, note, output if status == FAILED else "", time.monotonic() - begun)
 
 

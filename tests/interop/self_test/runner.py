@@ -54,6 +54,16 @@ class Runner(unittest.TestCase):
         result = self.run_case(python(CALLER), server=python(LISTENER + "sys.exit(4)"))
         self.assertEqual((result.status, result.note), (runner.FAILED, "the server: exit status 4"))
 
+    def test_a_lost_race_is_run_again_but_not_for_ever(self):
+        first = ("import os, sys; mark = '{tools}/mark'\n"
+                 "if not os.path.exists(mark): open(mark, 'w').close(); sys.exit(16)\n")
+        result = self.run_case(python(first + CALLER), server=python(LISTENER), lost_race=16)
+        self.assertEqual((result.status, result.note), (runner.PASSED, ""))
+        result = self.run_case(python("raise SystemExit(16)"), server=python(LISTENER),
+                               lost_race=16)
+        self.assertEqual((result.status, result.note),
+                         (runner.FAILED, "the client: exit status 16"))
+
     def test_a_server_that_dies_early_fails_at_once(self):
         begun = time.monotonic()
         result = self.run_case(python(CALLER), server=python("raise SystemExit(5)"))
