@@ -70,7 +70,7 @@ Step Initiator::no_peer(queue::QueuePair& qp, queue::SendWqe& wqe) {
   if (!reliable_) return unheard(qp, wqe);
   const Nanoseconds now = qp.shared->scheduler->now();
   if (waiting_since_ == 0) waiting_since_ = now;
-  const Nanoseconds timeout = transport::ack_timeout_ns(qp.attributes.timeout);
+  const Nanoseconds timeout = transport::asked_timeout_ns(qp.attributes.timeout);
   if (timeout != kNever) {
     const Nanoseconds patience = timeout * (qp.attributes.retry_count + 1u);
     if (now - waiting_since_ >= patience) return fail(qp, CompletionStatus::kRetryExceeded);
