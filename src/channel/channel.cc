@@ -40,6 +40,11 @@ iovec as_iovec(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
+/// To look for this channel's messages and do nothing else.
+bool has_time(ChannelObject& channel, const Endpoint& endpoint) {
+  return channel.context().watches_few() && endpoint.has_time();
+}
+
 }  // namespace
 
 Message& Message::operator=(Message&& other) noexcept {
@@ -210,7 +215,7 @@ Result<std::optional<Message>> Channel::try_receive() {
     const std::lock_guard guard(channel.context().lock());
     View view;
     const auto deliver = [&](Endpoint& endpoint) {
-      const bool patient = channel.context().watches_few() && endpoint.has_time();
+      const bool patient = has_time(channel, endpoint);
       return endpoint.deliver_soon(view, patient ? kLooksOfFew : kLooksOfMany, patient);
     };
     if (channel.is_ordinary() && deliver(channel.endpoint())) {
@@ -240,12 +245,11 @@ Result<std::optional<Message>> Channel::try_receive_any() {
   }
   if (!incoming) {
     if (endpoint.has_steps()) endpoint.step();
-    const bool patient = channel.context().watches_few() && endpoint.has_time();
-    const std::uint32_t vain = patient ? kVainOfFew : kVainOfMany;
-    channel.looks += vain;
-    if (channel.looks >= (endpoint.busy() ? kVainPerBusyRound : kVainPerRound) ||
+    const std::uint32_t vain = has_time(channel, endpoint) ? kVainOfFew : kVainOfMany;
+    channel.vain += vain;
+    if (channel.vain >= (endpoint.busy() ? kVainPerBusyRound : kVainPerRound) ||
         channel.life() != Life::kOpen) {
-      channel.looks = 0;
+      channel.vain = 0;
       channel.context().round();
       incoming = endpoint.deliver();
     }

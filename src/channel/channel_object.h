@@ -103,7 +103,7 @@ class ChannelObject final : public Wires {
   std::uint32_t views = 0;
   Nanoseconds last_event_ns = 0;
   std::uint64_t frames_seen = 0;
-  std::uint32_t looks = 0, takes = 0;
+  std::uint32_t vain = 0, takes = 0;   ///< since the last round for all
   ListenerObject* listener = nullptr;  ///< until it is accepted
 
   /// A message that was received comes back; after some of them, or one, took_back().

@@ -85,7 +85,7 @@ bool SendHalf::acceptable(const Acknowledgement& answer) const {
   if (answer.phase != target_) return false;
   if (answer.verdict == Verdict::kRefused || answer.verdict == Verdict::kPostponed) return true;
   if (answer.verdict != Verdict::kGranted) return false;
-  return answer.slots >= 2 && answer.slots <= kSlotsMost && answer.slot_bytes % 8 == 0 &&
+  return answer.slots >= kSlotsLeast && answer.slots <= kSlotsMost && answer.slot_bytes % 8 == 0 &&
          answer.slot_bytes >= kSlotOverhead + 64 && answer.slot_bytes <= kSlotBytesMost &&
          answer.address != 0 && answer.address % 8 == 0 &&
          answer.address + std::uint64_t{answer.slots} * answer.slot_bytes > answer.address;

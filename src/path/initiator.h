@@ -32,7 +32,8 @@ class Initiator : public queue::Path {
   /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
   Step unheard(queue::QueuePair& qp, queue::SendWqe& wqe);
   Step wait_until(queue::QueuePair& qp, Nanoseconds when);
-  /// No peer: a reliable queue pair tries until its retries would have run out on the wire.
+  /// No peer: a reliable queue pair tries for as many time-outs as it has retries, each as short as
+  /// it was asked for: on one host nobody is waited for who is known to be dead.
   Step no_peer(queue::QueuePair& qp, queue::SendWqe& wqe);
   /// The peer of a reliable queue pair has no receive buffer.
   Step not_ready(queue::QueuePair& qp, std::uint8_t rnr_timer);
