@@ -31,6 +31,7 @@ class Case:
     aborts: bool = False  # whether SIGABRT is how the program ends after an error
     weft: tuple = ()  # options of `weft run`
     env: tuple = ()  # (name, value) pairs
+    remark: str = ""  # what somebody who runs the program should know: the note of a case that passes
     needs: tuple = ()  # programs beside the commands' first words
     absent: str = ""  # a feature that weft does not have: the program has to fail, but in order
     prepare: typing.Optional[typing.Callable] = None  # called with (dir, tools)

@@ -170,7 +170,7 @@ def judge(case, failure, crash, hangs):
     """The status and the note. A feature that is absent has to be refused, not to crash or hang,
     and a case that is no longer absent has to be listed as one that passes."""
     if not case.absent:
-        return (FAILED, failure) if failure else (PASSED, "")
+        return (FAILED, failure) if failure else (PASSED, case.remark)
     if not failure:
         return FAILED, "passes, although it is listed as absent"
     if crash or hangs:

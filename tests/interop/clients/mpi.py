@@ -15,6 +15,13 @@ OPEN_MPI = ("mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -
             "--mca oob_tcp_if_include lo --mca btl_base_warn_component_unused 0")
 OPENIB = ("--mca pml ob1 --mca btl openib,self --mca btl_openib_allow_ib 1 "
           "--mca osc rdma,pt2pt")
+# Open MPI 4.1.4 counts the users of a device in a field (allowed_btls) that its constructor leaves
+# as malloc gave it. Unless that was 0, MPI_Finalize keeps the device's registrations, unloads the
+# code that would release them, and calls it: SIGSEGV, on any device. glibc gives zeros when asked;
+# with another byte, such as perturb=100, every run crashes.
+ZEROED_HEAP = (("GLIBC_TUNABLES", "glibc.malloc.perturb=255:glibc.malloc.tcache_count=0"),)
+OPENIB_REMARK = ("run with " + "=".join(ZEROED_HEAP[0]) + ": it reads a counter that it never set, "
+                 "and crashes in MPI_Finalize when that was not 0")
 RIGHT = r"^ring: all right, 2 ranks"
 
 
@@ -38,6 +45,11 @@ def open_mpi(way, options, **more):
     return ring(f"Open MPI, {way}", "mpicc.openmpi", f"{OPEN_MPI} {options}", **more)
 
 
+def open_mpi_openib(way, options):
+    return open_mpi(way, f"{OPENIB} {options}", weft=words("--link-layer ib"), env=ZEROED_HEAP,
+                    remark=OPENIB_REMARK)
+
+
 def dying(way, compiler, command, **more):
     """Rank 1 kills itself in the middle."""
     return Case("kill -9", f"{way}, a rank is killed",
@@ -49,10 +61,9 @@ CASES = (
     open_mpi("pml ucx", "--mca pml ucx --mca osc ucx", env=UCX),
     open_mpi("mtl ofi", "--mca pml cm --mca mtl ofi --mca osc pt2pt "
              "--mca mtl_ofi_provider_include verbs;ofi_rxm"),
-    open_mpi("btl openib", OPENIB, weft=words("--link-layer ib")),
-    open_mpi("btl openib, no warning about the device",
-             f"{OPENIB} --mca btl_openib_warn_no_device_params_found 0",
-             weft=words("--link-layer ib")),
+    open_mpi_openib("btl openib", ""),
+    open_mpi_openib("btl openib, no warning about the device",
+                    "--mca btl_openib_warn_no_device_params_found 0"),
     ring("MPICH, ucx", "mpicc.mpich", "mpirun.mpich -launcher fork -iface lo -n 2",
          env=(*UCX, ("MPIR_CVAR_NOLOCAL", "1"))),
 )

@@ -54,6 +54,13 @@ class Runner(unittest.TestCase):
         result = self.run_case(python(CALLER), server=python(LISTENER + "sys.exit(4)"))
         self.assertEqual((result.status, result.note), (runner.FAILED, "the server: exit status 4"))
 
+    def test_a_remark_is_the_note_of_what_passes_alone(self):
+        result = self.run_case(python("pass"), remark="needs luck")
+        self.assertEqual((result.status, result.note), (runner.PASSED, "needs luck"))
+        result = self.run_case(python("raise SystemExit(3)"), remark="needs luck")
+        self.assertEqual((result.status, result.note),
+                         (runner.FAILED, "the program: exit status 3"))
+
     def test_a_lost_race_is_run_again_but_not_for_ever(self):
         first = ("import os, sys; mark = '{tools}/mark'\n"
                  "if not os.path.exists(mark): open(mark, 'w').close(); sys.exit(16)\n")
