@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ enum class Policy : std::uint8_t {
 
 /// When the sender makes its large buffers (A10, A13).
 enum class ProvisionOrder : std::uint8_t {
-  kAfterAcknowledgement,   ///< the usual order
-  kBeforeAcknowledgement,  ///< right after the control message was sent
+  kAfterAcknowledgement,   ///< nothing is made in vain when the peer refuses
+  kBeforeAcknowledgement,  ///< right after the control message was sent, while the peer is at work
   kBeforeControl           ///< before the control message is sent
 };
 
@@ -55,7 +56,8 @@ struct Settings {
   std::uint32_t threshold_bytes = 0;
   std::uint32_t threshold_percent = 100;  ///< 80 to 99, or 100: the size itself
   Policy policy = Policy::kInOrder;
-  ProvisionOrder order = ProvisionOrder::kAfterAcknowledgement;
+  /// None: after the acknowledgement in strict mode, as in the figures, otherwise before it.
+  std::optional<ProvisionOrder> order;
   bool strict = false;             ///< while growth is pending every call returns 0
   bool keep_small = false;         ///< keep the buffers of the phase that a channel leaves
   std::vector<Transfer> transfer;  ///< per phase; a phase that is not named is eager

@@ -23,6 +23,9 @@ constexpr std::uint32_t kLooksOfFew = 256, kLooksOfMany = 8;
 constexpr std::uint32_t kVainOfFew = 3, kVainOfMany = 1;
 /// So much between two rounds for all.
 constexpr std::uint32_t kVainPerRound = 256, kVainPerBusyRound = 64;
+/// A peer that is at work answers within a microsecond: so long the call that asks it looks. Small
+/// messages that follow meet less of the growth.
+constexpr std::uint32_t kLooksForAnswer = 48;
 /// What a send that finds no room counts as.
 constexpr std::uint32_t kVainPerTry = 8;
 /// Messages that are received between two rounds for all.
@@ -106,6 +109,7 @@ Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::s
   std::unique_lock guard(channel.context().lock());
   if (channel.life() != Life::kOpen) return lost(channel);
   Endpoint& endpoint = channel.endpoint();
+  const bool moving_before = endpoint.send().moving();
   const std::uint64_t taken = endpoint.take(message, size_hint, channel.context().now());
   if (taken > 0) {
     channel.sent();
@@ -120,6 +124,7 @@ Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::s
   channel.context().activate(channel);
   channel.context().round();
   if (channel.life() != Life::kOpen) return lost(channel);
+  if (!moving_before) endpoint.await_answer(kLooksForAnswer, channel.context().now());
   const bool let_others_run = channel.context().in_vain(kVainPerTry);
   guard.unlock();
   if (let_others_run) sched_yield();

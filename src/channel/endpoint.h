@@ -67,6 +67,13 @@ class Endpoint {
   /// A step of changing rings, behind a message that was sent.
   bool has_steps_behind() const { return send_.has_steps(); }
   void step_behind(Nanoseconds now) { send_.step_behind(now); }
+  /// For who has asked just now: looks for the answer, so many times, and makes use of it.
+  void await_answer(std::uint32_t looks, Nanoseconds now) {
+    for (; looks > 0 && send_.moving(); --looks) {
+      send_.step_behind(now);
+      base::relax();
+    }
+  }
   /// Of messages that fit, as many as find room; frames go when they are full, and the last one.
   std::size_t take_batch(std::span<const iovec> messages) {
     const std::size_t taken = send_.take_batch(messages);
@@ -135,7 +142,7 @@ class Endpoint {
   /// Offers were found: to be followed by start_reads() when completions have been looked at.
   bool has_fresh_offers() const { return receive_.has_fresh_offers(); }
   void start_reads() { receive_.start_pulls(); }
-  /// Something that takes a while waits to be done between two looks for messages: a step of it.
+  /// Something that takes a while waits to be done between two looks for messages.
   bool has_steps() const { return receive_.has_steps(); }
   void step() { receive_.step(); }
   /// One round: what landed, what is due, what waits.

@@ -164,8 +164,8 @@ std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
   return wires_.provision(RingUse::kReceive, move.phase, move.slots, move.slot_bytes);  // 682
 }
 
-// Blocks 681 to 685. A ring and an answer take longer than a small message; so each is made by a
-// step of its own, between two looks for messages. A strict sender waits: it gets both at once.
+// Blocks 681 to 685. A ring and its answer take longer than a small message; so they are made
+// between two looks for messages. A strict sender waits: it gets both at once.
 bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
   rare();
@@ -183,12 +183,12 @@ bool ReceiveHalf::on_move(const Move& move) {
 }
 
 void ReceiveHalf::finish_move() {
-  while (move_waits_) step_move();
+  if (move_waits_) make_answer();
   post_answer();
 }
 
 // A second request while one is granted is answered with the same ring.
-void ReceiveHalf::step_move() {
+void ReceiveHalf::make_answer() {
   move_waits_ = false;
   const Move& move = rare_->move;
   rare_->answer.sequence = move.sequence;
@@ -208,16 +208,6 @@ void ReceiveHalf::step_move() {
   rare_->pending = *ring;
   if (move.strict != 0) switch_rings(scan_);                                // 683
   answer(Verdict::kGranted, move.strict != 0 ? current_ : rare_->pending);  // 684
-}
-
-bool ReceiveHalf::step() {
-  if (move_waits_) {
-    step_move();
-    return true;
-  }
-  if (!answer_waiting_) return false;
-  post_answer();
-  return true;
 }
 
 void ReceiveHalf::on_abandon() {

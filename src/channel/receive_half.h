@@ -148,8 +148,9 @@ class ReceiveHalf {
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
   void progress(std::uint32_t repeat);
-  /// One step towards the answer to a control message, if one waits for it.
-  bool step();
+  /// Makes the ring that a control message asks for, and answers. To be done between two looks for
+  /// messages, of which it takes the time of a few.
+  void step() { finish_move(); }
   bool has_steps() const { return move_waits_ || answer_waiting_; }
   /// A control message was found, and the sender has not moved yet.
   bool growing() const { return has_steps() || rarely().pending.exists(); }
@@ -228,7 +229,7 @@ class ReceiveHalf {
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
   bool on_move(const Move& move);
-  void step_move();
+  void make_answer();
   void finish_move();
   void on_abandon();
   bool on_offer(const Offer& offer);

@@ -259,6 +259,7 @@ class SendHalf {
   bool acceptable(const Acknowledgement& answer) const;
   void repeat(Nanoseconds now);
   void give_up(Nanoseconds now, Nanoseconds pause_ns);
+  ProvisionOrder order() const;
   bool provision_next();
   void drop_fresh();
   void introduce();
@@ -284,7 +285,6 @@ class SendHalf {
     const void* lent_memory = nullptr;  // what take() lent, to be recognised when it comes again
     std::uint64_t lent_bytes = 0;
     std::uint32_t old_last_work = 0;
-    bool introduced = false;  // the ring that was granted has been written to
   };
   static const Rare kNothingRare;
   Rare& rare() {

@@ -9,6 +9,8 @@ namespace weft::channel {
 namespace {
 
 constexpr std::uint32_t kSlotBytesMost = slot_bytes_of(200'000);
+/// Slots of a new ring that are written to before they are used.
+constexpr std::uint32_t kIntroducedMost = 8, kLineBytes = 64;
 /// A receiver in need is heard this much sooner than idle time would have it.
 constexpr Nanoseconds kWishFactor = 100;
 
@@ -37,11 +39,16 @@ bool SendHalf::wants_move(std::uint64_t wanted_bytes, Nanoseconds now) {
   return ask(phase, now);
 }
 
+ProvisionOrder SendHalf::order() const {
+  return settings_.order.value_or(settings_.strict ? ProvisionOrder::kAfterAcknowledgement
+                                                   : ProvisionOrder::kBeforeAcknowledgement);
+}
+
 // Block 344. False: this end has no memory for it.
 bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
   small_most_ = 0;
   target_ = phase;
-  if (settings_.order == ProvisionOrder::kBeforeControl && !provision_next()) {
+  if (order() == ProvisionOrder::kBeforeControl && !provision_next()) {
     no_growth_until_ = now + settings_.refusal_pause_ns;
     return false;
   }
@@ -58,7 +65,7 @@ bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
   answer_deadline_ = now + settings_.acknowledgement_timeout_ns;
   ++figures_.controls;
   post_frame(settings_.strict);
-  if (settings_.order == ProvisionOrder::kBeforeAcknowledgement) provision_next();
+  if (order() == ProvisionOrder::kBeforeAcknowledgement) provision_next();
   return true;
 }
 
@@ -170,12 +177,12 @@ void SendHalf::leave(Nanoseconds now) {
         if (!provision_next()) give_up(now, settings_.refusal_pause_ns);
         return;
       }
-      if (!rarely().introduced) return introduce();
       if (!make_room(kRecordBytes)) return;
       append(Kind::kLast, 0);
       last_in_frame_ = true;
       small_most_ = 0;
       post_frame(true);
+      introduce();  // while the peer changes rings
     }
     if (frame_open_) return;
     rare().old = local_;
@@ -205,18 +212,21 @@ void SendHalf::leave(Nanoseconds now) {
 }
 
 // A first write by a new key takes longer than others, since whoever does it has to find out about
-// the key. So one goes ahead that means nothing, in a step of its own: it leads to the begin of a
-// slot, and the end is where frames lie.
+// the key, and so does one to memory that was not used for a while. So some go ahead that mean
+// nothing, in a step of their own: each to where a small frame will lie, but not to its tail, which
+// alone is looked at.
 void SendHalf::introduce() {
-  if (!outlet_.has_room()) return;
-  rare().introduced = true;
   const Ring& fresh = rare_->fresh;
+  const RemoteRing& granted = rare_->granted;
   store(fresh.memory, std::uint64_t{0});
-  outlet_.post({.local = fresh.memory,
-                .local_key = fresh.local_key,
-                .length = sizeof(std::uint64_t),
-                .remote = rare_->granted.address,
-                .remote_key = rare_->granted.key});
+  for (std::uint32_t i = 1; i <= std::min(granted.slots, kIntroducedMost); ++i) {
+    if (!outlet_.has_room()) return;
+    outlet_.post({.local = fresh.memory,
+                  .local_key = fresh.local_key,
+                  .length = sizeof(std::uint64_t),
+                  .remote = granted.address + std::uint64_t{i} * granted.slot_bytes - kLineBytes,
+                  .remote_key = granted.key});
+  }
 }
 
 // Block 459.
@@ -227,7 +237,6 @@ void SendHalf::switch_rings() {
   base_ = next_;
   measure_rings();
   last_in_frame_ = false;
-  rare().introduced = false;
   state_ = State::kSteady;
 }
 
