@@ -221,3 +221,5 @@ def install():
     """Once in a process, before the first case."""
     processes.adopt_orphans()
     signal.signal(signal.SIGTERM, end_by_signal)
+    # A shell that starts us in the background has us ignore interrupts, and programs would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
