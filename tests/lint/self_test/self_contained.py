@@ -1,3 +1,6 @@
+import os
+import unittest.mock
+
 from . import CheckTest
 
 USES_STRING = "#pragma once\ninline std::string f() { return {}; }\n"
@@ -19,3 +22,9 @@ class SelfContained(CheckTest):
 
     def test_leaves_to_the_build_what_a_source_includes_first(self):
         self.assert_passes({"src/base/a.h": USES_STRING, "src/base/a.cc": '#include "base/a.h"\n'})
+
+    def test_leaves_nothing_to_the_build_when_asked_for_all(self):
+        with unittest.mock.patch.dict(os.environ, {"WEFT_ALL_HEADERS": "1"}):
+            self.assert_fails({"src/base/a.h": USES_STRING,
+                               "src/base/a.cc": '#include "base/a.h"\n'},
+                              "does not compile alone")
