@@ -10,13 +10,21 @@ class SelfContained(CheckTest):
     check = "self_contained"
 
     def test_accepts_header_that_includes_what_it_needs(self):
-        self.assert_passes({"include/weft/a.h": "#include <string>\n" + USES_STRING})
+        self.assert_passes({"src/base/a.h": "#include <string>\n" + USES_STRING})
 
     def test_refuses_header_that_relies_on_its_includer(self):
-        self.assert_fails({"include/weft/a.h": USES_STRING}, "does not compile alone")
+        self.assert_fails({"src/base/a.h": USES_STRING}, "does not compile alone")
 
-    def test_looks_at_those_of_src_when_asked_for_all(self):
-        public = {"include/weft/b.h": "#pragma once\n", "src/base/a.h": USES_STRING}
-        self.assert_passes(public)
+    def test_refuses_it_when_its_source_includes_another_first(self):
+        self.assert_fails({"src/base/a.h": USES_STRING,
+                           "src/base/a.cc": '#include <string>\n#include "base/a.h"\n'},
+                          "does not compile alone")
+
+    def test_leaves_to_the_build_what_a_source_includes_first(self):
+        self.assert_passes({"src/base/a.h": USES_STRING, "src/base/a.cc": '#include "base/a.h"\n'})
+
+    def test_leaves_nothing_to_the_build_when_asked_for_all(self):
         with unittest.mock.patch.dict(os.environ, {"WEFT_ALL_HEADERS": "1"}):
-            self.assert_fails(public, "does not compile alone")
+            self.assert_fails({"src/base/a.h": USES_STRING,
+                               "src/base/a.cc": '#include "base/a.h"\n'},
+                              "does not compile alone")
