@@ -27,6 +27,7 @@ namespace weft::channel {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr std::uint32_t kHeadBytes = 8, kTailBytes = 8, kRecordBytes = 8;
+inline constexpr std::uint32_t kLineBytes = 64;  ///< what travels between two processors at once
 /// What a slot has beyond its payload: head, tail, and the record of one message in pieces.
 inline constexpr std::uint32_t kSlotOverhead = kHeadBytes + kTailBytes + kRecordBytes + 8;
 

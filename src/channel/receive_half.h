@@ -95,7 +95,7 @@ class ReceiveHalf {
     peer_consumed = static_cast<std::uint32_t>(head >> 32);
     // Its lines come from the peer's core: all at once, not one after the other.
     const std::byte* ahead = begin + std::min(length, kAhead);
-    for (const std::byte* line = begin + kLine; line < ahead; line += kLine) {
+    for (const std::byte* line = begin + kLineBytes; line < ahead; line += kLineBytes) {
       __builtin_prefetch(line);
     }
     frame_at(scan_) = {begin, length, 1};
@@ -204,7 +204,7 @@ class ReceiveHalf {
   const Ring& ring() const { return current_; }
 
  private:
-  static constexpr std::uint32_t kLine = 64, kAhead = 16 * kLine;
+  static constexpr std::uint32_t kAhead = 16 * kLineBytes;
   struct Frame {
     const std::byte* begin = nullptr;
     std::uint32_t length = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kSlotBytesMost = slot_bytes_of(200'000);
 /// Slots of a new ring that are written to before they are used.
-constexpr std::uint32_t kIntroducedMost = 8, kLineBytes = 64;
+constexpr std::uint32_t kIntroducedMost = 8;
 /// A receiver in need is heard this much sooner than idle time would have it.
 constexpr Nanoseconds kWishFactor = 100;
 

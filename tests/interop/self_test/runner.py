@@ -54,6 +54,14 @@ class Runner(unittest.TestCase):
         result = self.run_case(python(CALLER), server=python(LISTENER + "sys.exit(4)"))
         self.assertEqual((result.status, result.note), (runner.FAILED, "the server: exit status 4"))
 
+    def test_programs_can_be_interrupted_wherever_the_suite_was_started(self):
+        ask = "import signal; raise SystemExit(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+        suite = ("import runner, subprocess, sys; runner.install(); "
+                 f"raise SystemExit(subprocess.run([sys.executable, '-c', '{ask}']).returncode)")
+        run = subprocess.run(["sh", "-c", 'trap "" INT; exec "$@"', "sh", *python(suite)],
+                             cwd=FOLDER, check=False, timeout=30)
+        self.assertEqual(run.returncode, 0)
+
     def test_a_remark_is_the_note_of_what_passes_alone(self):
         result = self.run_case(python("pass"), remark="needs luck")
         self.assertEqual((result.status, result.note), (runner.PASSED, "needs luck"))
