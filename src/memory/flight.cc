@@ -8,6 +8,7 @@
 
 #include <mutex>
 
+#include "base/assert.h"
 #include "base/lock.h"
 
 namespace weft::memory {
@@ -66,6 +67,10 @@ struct FlightList {
 
   static void give_back(Flight::Slot* slot) {
     for (auto& word : slot->words) word.store(nullptr, std::memory_order_release);
+    for (std::size_t i = kMaxKept; i-- > 0;) {
+      slot->kept[i].store(nullptr, std::memory_order_release);
+    }
+    slot->kept_count = 0;
     slot->thread_id.store(0, std::memory_order_release);
   }
 
@@ -101,6 +106,13 @@ Flight::Slot* Flight::enlist() {
   return mine_;
 }
 
+void Flight::keep_new(Slot& slot, const void* object) {
+  WEFT_ASSERT(slot.kept_count < kMaxKept);
+  // Pairs with the acquire loads in drain(); order() makes it visible before the checks.
+  slot.kept[slot.kept_count++].store(object, std::memory_order_release);
+  order();
+}
+
 void FlightList::wait_for(const Flight::Slot& slot, const std::atomic<const void*>& word,
                           const void* object) {
   // acquire pairs with the release in clear(). Seen empty once is enough: who publishes later finds
@@ -123,6 +135,8 @@ void FlightList::wait_for(const Flight::Slot& slot, const std::atomic<const void
 }
 
 void Flight::drain(const void* object) {
+  // Two threads that drain what the other keeps would wait for ever.
+  WEFT_ASSERT(!keeps_any());
   if (has_membarrier_.load(std::memory_order_relaxed)) {
     // A process that was forked may have to register again.
     const bool done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
@@ -142,6 +156,12 @@ void Flight::drain(const void* object) {
        slot = slot->next) {
     if (slot == mine_) continue;
     for (const auto& word : slot->words) FlightList::wait_for(*slot, word, object);
+    for (const auto& word : slot->kept) {
+      // acquire pairs with the release in release_kept(): behind an empty word all are empty, or
+      // were filled after the object died.
+      if (word.load(std::memory_order_acquire) == nullptr) break;
+      FlightList::wait_for(*slot, word, object);
+    }
   }
 }
 

@@ -5,6 +5,9 @@
 // is on the draining side (membarrier). State is per process; any thread; slots are made at a
 // thread's first use and recycled at its end. Nobody may call drain() while it has something
 // published that another draining thread could wait for.
+//
+// Work on memory that outlives one call, such as frames that are built now and sent later, keeps
+// its objects published: keep() as many as there are, release_kept() when it is done.
 #pragma once
 
 #include <array>
@@ -17,6 +20,8 @@ namespace weft::memory {
 /// The things that one thread can hold at the same time.
 enum class Hold : std::uint8_t { kSelf, kPeer, kRemote, kLocal, kScatter };
 inline constexpr std::size_t kHolds = 5;
+/// How many objects one thread can keep.
+inline constexpr std::size_t kMaxKept = 64;
 
 class Flight {
  public:
@@ -37,6 +42,10 @@ class Flight {
     std::array<std::atomic<const void*>, kHolds> words{};
     std::atomic<int> thread_id{0};  ///< 0: free for a new thread
     Slot* next = nullptr;           ///< set before the slot is in the list, then constant
+    /// What is kept: the words in front of the first empty one. Filled upwards and emptied
+    /// downwards, so whoever reads upwards and finds an empty one has missed nobody behind it.
+    std::array<std::atomic<const void*>, kMaxKept> kept{};
+    std::size_t kept_count = 0;  ///< the thread's own
   };
   static Slot& mine() {
     Slot* slot = mine_;
@@ -68,8 +77,41 @@ class Flight {
     (slot->drop(holds), ...);
   }
 
-  /// Waits until no other thread holds the object, which the caller has marked dead. It returns
-  /// only then; a thread that keeps it waiting for 100 ms is named to the stall handler.
+  /// Publishes the object until release_kept(); once is enough for any number of uses. The caller
+  /// has seen to it that there is room.
+  static void keep(const void* object) {
+    Slot& slot = mine();
+    for (std::size_t i = slot.kept_count; i-- > 0;) {
+      if (slot.kept[i].load(std::memory_order_relaxed) == object) return;
+    }
+    keep_new(slot, object);
+  }
+  /// Whether this thread can keep so many more.
+  static bool has_room_to_keep(std::size_t objects) {
+    return mine().kept_count + objects <= kMaxKept;
+  }
+  /// This thread keeps something, so it must not drain.
+  static bool keeps_any() { return mine_ != nullptr && mine_->kept_count != 0; }
+  /// This thread holds or keeps something: it must not sleep, since others may wait for it.
+  static bool holds_any() {
+    if (mine_ == nullptr) return false;
+    for (const auto& word : mine_->words) {
+      if (word.load(std::memory_order_relaxed) != nullptr) return true;
+    }
+    return keeps_any();
+  }
+  static void release_kept() {
+    Slot* slot = mine_;
+    if (slot == nullptr) [[unlikely]]
+      return;
+    // Release, as in drop(). Downwards: see Slot::kept.
+    while (slot->kept_count > 0) {
+      slot->kept[--slot->kept_count].store(nullptr, std::memory_order_release);
+    }
+  }
+
+  /// Waits until no other thread holds or keeps the object, which the caller has marked dead. It
+  /// returns only then; a thread that keeps it waiting for 100 ms is named to the stall handler.
   static void drain(const void* object);
 
   /// Gets the object and the Linux thread id of the one that holds it, once per slow drain.
@@ -116,6 +158,7 @@ class Flight {
   friend struct FlightList;
 
   static Slot* enlist();
+  static void keep_new(Slot& slot, const void* object);
 
   [[gnu::tls_model("initial-exec")]] static constinit thread_local Slot* mine_;
   /// Set before main() and before the first slot; false for good once the call is refused.

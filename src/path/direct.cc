@@ -70,6 +70,7 @@ class DirectPath final : public Initiator {
                 : !peer->can_receive() ? queue::PeerView::Peer::kNotReady
                                        : queue::PeerView::Peer::kReady;
     if (peer == nullptr) return view;
+    const Flight::Adopted<Hold::kPeer> flight;
     view.peer_allows = peer->attributes.access;
     const memory::KeyTable::Entry* entry = peer->shared->keys->find(key);
     show_key(view, entry, key, peer->pd);
@@ -186,7 +187,10 @@ class DirectPath final : public Initiator {
         peer->can_receive() && queue::shown_service(*peer) == queue::wanted_service(qp) &&
         peer->attributes.remote_qpn == qp.qpn && peer->attributes.remote_gid == qp.local_gid &&
         peer->path != nullptr && !peer->path->takes_frames();
-    if (!ours) return nullptr;
+    if (!ours) {
+      Flight::clear(Hold::kPeer);
+      return nullptr;
+    }
     peer_ = peer;
     peer_epoch_ = epoch;
     forget_grants();

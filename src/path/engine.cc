@@ -66,7 +66,7 @@ class Engine::PortReceiver final : public port::Receiver {
     // all time-outs.
     full_rounds_ = n < kFramesPerPoll ? 0 : full_rounds_ + 1;
     if (full_rounds_ > 0 && full_rounds_ <= kMostFullRounds) missed = true;
-    if (frames_ > 0) settle();
+    if (current_ != nullptr || frames_ > 0) settle();
     if (held_count_ > 0 && (!program_polls_ || now_ >= held_at_ + kHold_ns)) release_held();
     if (touched_count_ > 0) transmit_touched();
     if (const Nanoseconds due = port_.next_deadline(); due != kNever) {
@@ -131,7 +131,8 @@ class Engine::PortReceiver final : public port::Receiver {
     return true;
   }
 
-  /// After a round: what was counted becomes known, and no queue pair is kept from going away.
+  /// After a round, also one that brought nothing but frames that were refused: what was counted
+  /// becomes known, and no queue pair is kept from going away.
   void settle() {
     current_ = nullptr;
     memory::Flight::clear(memory::Hold::kPeer);

@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "host/fd_mark.h"
 #include "host/fork.h"
+#include "memory/flight.h"
 #include "verbs/process.h"
 
 namespace weft::verbs {
@@ -162,6 +163,7 @@ void Helper::renew_wake_fd() {
 }
 
 void Helper::sleep(Nanoseconds deadline, bool polled) {
+  WEFT_ASSERT(!memory::Flight::holds_any());  // whoever takes it away would wait until we wake
   std::array<pollfd, kMaxFds> fds;
   nfds_t count = 0;
   if (!host::is_ours(wake_fd_)) renew_wake_fd();

@@ -35,17 +35,27 @@ class PipeHub {
   using Hook = std::function<Fate(const PipeFrame&)>;
 
   std::unique_ptr<port::Port> make_port(const Gid& address);
+  /// A frame that nobody sent arrives at its flow's destination.
+  void inject(PipeFrame frame) {
+    const std::lock_guard guard(wires_->mutex);
+    wires_->arriving.at(frame.flow.destination).push_back(std::move(frame));
+  }
   /// Asked for every frame, one at a time.
   void set_hook(Hook hook) {
     const std::lock_guard guard(wires_->mutex);
     wires_->hook = std::move(hook);
   }
+  /// Called by the thread that sends, when frames were built and nothing of them has been copied.
+  /// For one thread that sends at a time.
+  using BeforeSend = std::function<void(std::span<const port::Outgoing>)>;
+  void set_before_send(BeforeSend before_send) { wires_->before_send = std::move(before_send); }
 
  private:
   struct Wires {
     std::mutex mutex;
     std::map<Gid, std::deque<PipeFrame>> arriving;
     Hook hook;
+    BeforeSend before_send;
   };
   class PipePort;
 
@@ -68,6 +78,7 @@ class PipeHub::PipePort final : public port::Port {
   Mtu max_mtu() const override { return Mtu::k4096; }
 
   port::SendOutcome send(std::span<const port::Outgoing> frames) override {
+    if (wires_->before_send) wires_->before_send(frames);
     std::size_t taken = 0;
     for (const port::Outgoing& out : frames) {
       PipeFrame frame{out.flow, {}};
