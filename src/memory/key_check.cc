@@ -22,6 +22,33 @@ AccessError KeyTable::why_not_live(std::uint32_t control, std::uint32_t tag,
   return live_bit == kLocalLive ? AccessError::kBadKey : AccessError::kNotBound;
 }
 
+AccessError KeyTable::why_not_local(const Entry& entry, LocalKey lkey, PdId pd,
+                                    std::uint64_t address, std::uint64_t length) {
+  const std::uint32_t control = entry.control.load(std::memory_order_acquire);
+  const std::uint32_t tag = lkey.value & kTagMask;
+  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | tag)) {
+    return why_not_live(control, tag, kLocalLive);
+  }
+  if (entry.pd != pd) return AccessError::kWrongDomain;
+  if (!inside(address, length, entry.base, entry.length)) return AccessError::kOutOfRange;
+  return AccessError::kNoRights;
+}
+
+AccessError KeyTable::why_not_remote(const Entry& entry, RemoteKey rkey,
+                                     const RemoteAccess& access) {
+  const std::uint32_t control = entry.control.load(std::memory_order_acquire);
+  const std::uint32_t tag = rkey.value & kTagMask;
+  if ((control & (kRemoteLive | kTagMask)) != (kRemoteLive | tag)) {
+    return why_not_live(control, tag, kRemoteLive);
+  }
+  if (entry.pd != access.pd) return AccessError::kWrongDomain;
+  if (entry.qpn != kAnyQueuePair && entry.qpn != access.qpn) return AccessError::kWrongQueuePair;
+  if (!inside(access.address, access.length, entry.base, entry.length)) {
+    return AccessError::kOutOfRange;
+  }
+  return has(entry.access, access.need) ? AccessError::kSpent : AccessError::kNoRights;
+}
+
 tl::expected<Place, AccessError> KeyTable::check_local(LocalKey lkey, PdId pd,
                                                        std::uint64_t address, std::uint64_t length,
                                                        Intent intent, Hold hold) {
@@ -32,16 +59,7 @@ tl::expected<Place, AccessError> KeyTable::check_local(LocalKey lkey, PdId pd,
   Place place;
   if (allows_local(*entry, lkey, pd, address, length, intent, &place)) [[likely]]
     return place;
-  const std::uint32_t control = entry->control.load(std::memory_order_acquire);
-  const std::uint32_t tag = lkey.value & kTagMask;
-  AccessError error = AccessError::kNoRights;
-  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | tag)) {
-    error = why_not_live(control, tag, kLocalLive);
-  } else if (entry->pd != pd) {
-    error = AccessError::kWrongDomain;
-  } else if (!inside(address, length, entry->base, entry->length)) {
-    error = AccessError::kOutOfRange;
-  }
+  const AccessError error = why_not_local(*entry, lkey, pd, address, length);
   Flight::clear(hold);
   return tl::unexpected(error);
 }
@@ -55,22 +73,32 @@ tl::expected<Place, AccessError> KeyTable::check_remote(RemoteKey rkey,
   Place place;
   if (allows_remote(*entry, rkey, access, &place)) [[likely]]
     return place;
-  const std::uint32_t control = entry->control.load(std::memory_order_acquire);
-  const std::uint32_t tag = rkey.value & kTagMask;
-  AccessError error = AccessError::kSpent;
-  if ((control & (kRemoteLive | kTagMask)) != (kRemoteLive | tag)) {
-    error = why_not_live(control, tag, kRemoteLive);
-  } else if (entry->pd != access.pd) {
-    error = AccessError::kWrongDomain;
-  } else if (entry->qpn != kAnyQueuePair && entry->qpn != access.qpn) {
-    error = AccessError::kWrongQueuePair;
-  } else if (!inside(access.address, access.length, entry->base, entry->length)) {
-    error = AccessError::kOutOfRange;
-  } else if (!has(entry->access, access.need)) {
-    error = AccessError::kNoRights;
-  }
+  const AccessError error = why_not_remote(*entry, rkey, access);
   Flight::clear(Hold::kRemote);
   return tl::unexpected(error);
+}
+
+tl::expected<Place, AccessError> KeyTable::keep_local(LocalKey lkey, PdId pd, std::uint64_t address,
+                                                      std::uint64_t length, Intent intent) {
+  const Entry* entry = find(lkey);
+  if (entry == nullptr) [[unlikely]]
+    return tl::unexpected(AccessError::kBadKey);
+  Flight::keep(entry);
+  Place place;
+  if (allows_local(*entry, lkey, pd, address, length, intent, &place)) [[likely]]
+    return place;
+  return tl::unexpected(why_not_local(*entry, lkey, pd, address, length));
+}
+
+tl::expected<Place, AccessError> KeyTable::keep_remote(RemoteKey rkey, const RemoteAccess& access) {
+  Entry* entry = find(rkey);
+  if (entry == nullptr) [[unlikely]]
+    return tl::unexpected(AccessError::kBadKey);
+  Flight::keep(entry);
+  Place place;
+  if (allows_remote(*entry, rkey, access, &place)) [[likely]]
+    return place;
+  return tl::unexpected(why_not_remote(*entry, rkey, access));
 }
 
 }  // namespace weft::memory

@@ -114,6 +114,11 @@ class KeyTable {
                                                std::uint64_t length, Intent intent, Hold hold);
   /// Publishes under Hold::kRemote.
   tl::expected<Place, AccessError> check_remote(RemoteKey rkey, const RemoteAccess& access);
+  // The same for memory that is used later: the key is kept (Flight::keep) until the caller calls
+  // Flight::release_kept(), also when it was refused. The caller has seen to it that there is room.
+  tl::expected<Place, AccessError> keep_local(LocalKey lkey, PdId pd, std::uint64_t address,
+                                              std::uint64_t length, Intent intent);
+  tl::expected<Place, AccessError> keep_remote(RemoteKey rkey, const RemoteAccess& access);
 
   // The same checks for a caller that publishes by itself and remembers where a key is: find the
   // entry (null: no such key), publish it, order, then ask. Entries are type-stable, so one that
@@ -206,6 +211,9 @@ class KeyTable {
   void drain(std::uint32_t slot, const Entry& entry, std::uint32_t control_before);
   /// A slot that others can be shown; nullptr when there is none.
   Entry* acquire(std::uint32_t* slot);
+  static AccessError why_not_local(const Entry& entry, LocalKey lkey, PdId pd,
+                                   std::uint64_t address, std::uint64_t length);
+  static AccessError why_not_remote(const Entry& entry, RemoteKey rkey, const RemoteAccess& access);
   static AccessError why_not_live(std::uint32_t control, std::uint32_t tag, std::uint32_t live_bit);
   RemoteKey remote_key(std::uint32_t slot, std::uint32_t tag) const {
     return RemoteKey(hidden_.forward(slot) << 8 | tag);

@@ -65,9 +65,6 @@ struct Rc {
   bool next_answer(QueuePair& qp, OutFrame& frame) {
     return transport::next_answer(responder, qp, frame);
   }
-  std::uint32_t next_source(const QueuePair& qp) const {
-    return transport::next_answer_source(responder, qp);
-  }
   void on_timer(QueuePair& qp, Nanoseconds now) { transport::on_timer(requester, qp, now); }
   void on_sent(QueuePair&) {}
   Nanoseconds deadline() const { return transport::next_deadline(requester); }
@@ -85,6 +82,9 @@ struct Rc {
     return transport::next_middles(requester, qp, now, before, frames);
   }
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
+  bool waits_for_sending(QueuePair& qp) const {
+    return transport::waits_for_sending(requester, qp);
+  }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
   void on_congestion(Nanoseconds now) { requester.window.on_mark(now); }
@@ -102,6 +102,8 @@ struct Unacknowledged {
     return 0;
   }
   bool has_requests(QueuePair&) const { return true; }
+  /// Local work waits until everything before it was sent anyway.
+  bool waits_for_sending(QueuePair&) const { return false; }
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
   void on_congestion(Nanoseconds) {}
@@ -117,7 +119,6 @@ struct Uc : Unacknowledged {
     transport::on_request(responder, qp, packet);
   }
   bool next_answer(QueuePair&, OutFrame&) { return false; }
-  std::uint32_t next_source(const QueuePair&) const { return 0; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
   Nanoseconds deadline() const { return requester.delay_until; }
@@ -139,7 +140,6 @@ struct Ud : Unacknowledged {
                            network::make_grh(incoming.flow, incoming.packet.size() + 4));
   }
   bool next_answer(QueuePair&, OutFrame&) { return false; }
-  std::uint32_t next_source(const QueuePair&) const { return 0; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
   Nanoseconds deadline() const { return requester.delay_until; }
@@ -164,11 +164,15 @@ struct Batch {
   std::size_t count = 0;
   std::size_t answers = 0;  ///< of them, the first ones
   std::uint64_t bytes = 0;
+  bool was_held = false;  ///< it has an acknowledgement that had been held back
 
+  /// For another frame, whatever memory it names.
+  static bool has_keys_left() { return memory::Flight::has_room_to_keep(transport::kMaxSge); }
   void clear() {
     for (std::size_t i = 0; i < count; ++i) frames[i].release();
     count = answers = 0;
     bytes = 0;
+    was_held = false;
   }
 };
 /// A plain pointer: the language's own way to a thread's object asks each time whether it is made.
@@ -311,9 +315,12 @@ class Framed final : public FramedPath {
     Batch& batch = this_batch();
     for (bool more = true; more;) {
       more = build(qp, budget);
+      port::SendOutcome outcome;
+      if (batch.count > 0) outcome = port_.send({batch.outgoing.data(), batch.count});
+      // Before any lock is taken: its holder may be waiting for these keys.
+      memory::Flight::release_kept();
+      if (batch.was_held) learn(qp, batch.count > batch.answers);
       if (batch.count == 0) break;
-      const port::SendOutcome outcome = port_.send({batch.outgoing.data(), batch.count});
-      memory::Flight::clear(memory::Hold::kRemote);
       account(qp, outcome);
       batch.clear();
       more = more || outcome.status != port::SendStatus::kTaken;
@@ -328,31 +335,26 @@ class Framed final : public FramedPath {
   /// another round.
   bool build(QueuePair& qp, Budget& budget) {
     Batch& batch = this_batch();
-    bool was_held = false, another_source = false;
     {
       const std::lock_guard guard(qp.recv_lock);
-      was_held = std::exchange(held_, false);
+      batch.was_held = std::exchange(held_, false);
       if (std::exchange(owes_notice_, false)) {
         build_notice(qp, batch.frames[batch.count]);
         qp.count(obs::Counter::kCongestionNoticesSent);
         add(budget);
       }
-      std::uint32_t source = 0;
-      while (batch.count < kBatch && budget.requests > 0) {
-        const std::uint32_t next = machine_.next_source(qp);
-        another_source = source != 0 && next != 0 && next != source;
-        if (another_source) break;  // one remote key per batch
+      while (batch.count < kBatch && budget.requests > 0 && Batch::has_keys_left()) {
         if (!machine_.next_answer(qp, batch.frames[batch.count])) break;
-        if (next != 0) source = next;
         add(budget);
       }
       batch.answers = batch.count;
     }
+    bool waits_for_sending = false;
     {
       const std::lock_guard guard(qp.send_lock);
       build_requests(qp, budget);
+      waits_for_sending = machine_.waits_for_sending(qp);
     }
-    if (was_held) learn(qp, batch.count > batch.answers);
     // An acknowledgement is short: behind equal frames it leaves in the same call as they.
     if (batch.answers == 1 && batch.count > 1 &&
         batch.frames[0].headers.bth.opcode == wire::Opcode::kRcAcknowledge) {
@@ -362,8 +364,8 @@ class Framed final : public FramedPath {
     // Requests of a reliable connection wait for nothing that sending them brings about; those of
     // the others do, and so may answers.
     constexpr bool kReliable = std::is_same_v<Machine, Rc>;
-    return !kReliable || another_source || batch.answers > 0 || batch.count >= most_frames_ ||
-           budget.bytes == 0 || budget.requests == 0;
+    return !kReliable || waits_for_sending || batch.answers > 0 || batch.count >= most_frames_ ||
+           !Batch::has_keys_left() || budget.bytes == 0 || budget.requests == 0;
   }
 
   /// A congestion notification packet: 16 reserved bytes.
@@ -389,7 +391,8 @@ class Framed final : public FramedPath {
     gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
     std::size_t messages = 0;
-    while (batch.count < most_frames_ && budget.bytes > 0 && budget.requests > 0) {
+    while (batch.count < most_frames_ && budget.bytes > 0 && budget.requests > 0 &&
+           Batch::has_keys_left()) {
       if (const std::size_t shorts = add_shorts(qp, now, budget)) {
         messages += shorts;
         continue;

@@ -34,8 +34,6 @@ class OutFrame {
   AddressVector destination;
   /// Requests: send queue index of the element that it carries a part of.
   std::uint32_t element = 0;
-  /// Which answer it belongs to, so that a path never mixes two remote keys in one batch.
-  std::uint32_t source = 0;
 
   std::span<const memory::Vmm::View> pieces() const { return {pieces_.data(), count_}; }
   std::uint32_t payload_bytes() const { return bytes_; }
@@ -71,7 +69,6 @@ class OutFrame {
     vmm_ = nullptr;
     count_ = 0;
     bytes_ = 0;
-    source = 0;
   }
 
  private:

@@ -29,12 +29,10 @@ CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::ui
     frame.add_inline({wqe.inline_bytes() + offset, n});
     return CompletionStatus::kSuccess;
   }
-  const memory::Flight::Adopted<memory::Hold::kLocal> flight;
   return for_each_part(wqe.sge_list(), offset, n,
                        [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t) {
-                         const auto place = qp.shared->keys->check_local(
-                             sge.lkey, qp.pd, sge.address + at, part, memory::Intent::kRead,
-                             memory::Hold::kLocal);
+                         const auto place = qp.shared->keys->keep_local(
+                             sge.lkey, qp.pd, sge.address + at, part, memory::Intent::kRead);
                          if (!place || !add_place(frame, *place, part)) {
                            return CompletionStatus::kLocalProtectionError;
                          }

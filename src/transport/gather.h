@@ -12,8 +12,10 @@
 
 namespace weft::transport {
 
-/// Adds message bytes [offset, offset + n) of a send element to the frame, as views. Anything but
-/// kSuccess is the status with which the element fails; the frame is then not to be sent.
+/// Adds message bytes [offset, offset + n) of a send element to the frame, as views. Their keys are
+/// kept (memory::Flight::keep) until the caller has sent the frame; it has room for kMaxSge more.
+/// Anything but kSuccess is the status with which the element fails; the frame is then not to be
+/// sent.
 CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::uint32_t offset,
                         std::uint32_t n, OutFrame& frame);
 

@@ -70,8 +70,13 @@ struct RcRequester {
 
 void start(RcRequester& rq, const queue::QueuePair& qp);
 
-/// Builds the next request frame, if there is one that may go out now.
+/// Builds the next request frame, if there is one that may go out now. The keys of its payload are
+/// kept (memory::Flight::keep) until the caller has sent it. Local work is not done while the
+/// thread keeps any, since it waits for those who use memory: see waits_for_sending().
 bool next_request(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+
+/// The cursor stands on local work, for which what was built has to be sent first.
+bool waits_for_sending(const RcRequester& rq, queue::QueuePair& qp);
 
 /// As many sends of one frame each, from the cursor on, as are new and nothing out of the ordinary.
 /// Gives how many of `frames` were built; the ordinary way goes on behind them.
@@ -178,8 +183,9 @@ void on_request(RcResponder& rs, queue::QueuePair& qp, const wire::Packet& packe
 /// of those, and nothing has happened.
 bool on_plain_request(RcResponder& rs, queue::QueuePair& qp, std::span<const std::byte> packet);
 
-/// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The view
-/// of a read response is published under Hold::kRemote until the caller clears it.
+/// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The key of
+/// a read response is kept (memory::Flight::keep) until the caller has sent the frame; it has room
+/// for one more.
 bool next_answer(RcResponder& rs, queue::QueuePair& qp, OutFrame& frame);
 
 /// The payload of the answer's frame with this number could not be read.
@@ -189,9 +195,6 @@ void on_fault(RcResponder& rs, queue::QueuePair& qp, Psn psn);
 bool owes_only_ack(const RcResponder& rs, const queue::QueuePair& qp);
 /// Nothing is owed.
 bool owes_nothing(const RcResponder& rs, const queue::QueuePair& qp);
-
-/// OutFrame::source of the next answer, 0 when it touches no remote memory.
-std::uint32_t next_answer_source(const RcResponder& rs, const queue::QueuePair& qp);
 
 /// Gives back the receive buffer of an unfinished message, as flushed.
 void stop(RcResponder& rs, queue::QueuePair& qp);

@@ -27,7 +27,8 @@ std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
     SendWqe& wqe = qp.sq.at(rq.cursor);
     const Psn psn = rq.next_new;
     if (wqe.op != SendOp::kSend || wqe.started || wqe.finished || wqe.length > mtu ||
-        has(wqe.flags, SendFlags::kFence) || (psn + 1).distance_from(rq.unacked) > window) {
+        has(wqe.flags, SendFlags::kFence) || (psn + 1).distance_from(rq.unacked) > window ||
+        !memory::Flight::has_room_to_keep(kMaxSge)) {
       break;
     }
     OutFrame& frame = frames[n];
@@ -66,10 +67,8 @@ std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const 
       static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), std::min(room, left)));
   if (n == 0) return 0;
   const Sge& sge = wqe.sge_list().front();
-  const memory::Flight::Adopted<memory::Hold::kLocal> flight;
-  const auto place =
-      qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + rq.offset, std::uint64_t{n} * mtu,
-                                   memory::Intent::kRead, memory::Hold::kLocal);
+  const auto place = qp.shared->keys->keep_local(sge.lkey, qp.pd, sge.address + rq.offset,
+                                                 std::uint64_t{n} * mtu, memory::Intent::kRead);
   // The ordinary way finds out where it ends.
   if (!place || !place->vmm->identity()) return 0;
   const bool is_write = info.operation == wire::Operation::kWrite;

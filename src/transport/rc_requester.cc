@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "memory/flight.h"
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
@@ -247,6 +248,7 @@ bool reach_local(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Nanoseconds now) 
   } else {
     // An invalidate takes memory away from earlier requests: they have to be complete.
     if (wqe.op == SendOp::kLocalInvalidate && rq.cursor != qp.sq.head()) return false;
+    if (memory::Flight::keeps_any()) return false;
     wqe.status = run_local(qp, wqe);
   }
   wqe.finished = true;
@@ -417,6 +419,11 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& fra
     return emit_message(rq, qp, wqe, psn, now, frame);
   }
   return false;
+}
+
+bool waits_for_sending(const RcRequester& rq, QueuePair& qp) {
+  return memory::Flight::keeps_any() && qp.can_send() && rq.cursor != qp.sq.tail() &&
+         is_local(qp.sq.at(rq.cursor).op);
 }
 
 void on_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {

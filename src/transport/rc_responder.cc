@@ -71,13 +71,25 @@ void defer(RcResponder& rs, QueuePair& qp) {
   qp.count(obs::Counter::kRnrNaksSent);
 }
 
+bool serves(const QueuePair& qp, Access need) {
+  return qp.shared->serves_rdma && has(qp.attributes.access, need);
+}
+
 tl::expected<memory::Place, memory::AccessError> check(const QueuePair& qp, RemoteKey key,
                                                        std::uint64_t address, std::uint64_t length,
                                                        Access need, std::uint64_t use) {
-  if (!qp.shared->serves_rdma || !has(qp.attributes.access, need)) {
-    return tl::unexpected(memory::AccessError::kNoRights);
-  }
+  if (!serves(qp, need)) return tl::unexpected(memory::AccessError::kNoRights);
   return qp.shared->keys->check_remote(key, {qp.pd, qp.qpn, address, length, need, use});
+}
+
+/// Adds what a peer reads to the frame, as views; false: it may not, or the memory is gone. The key
+/// is kept until the caller has sent the frame.
+bool add_read(const QueuePair& qp, const RcAnswer& answer, std::uint32_t offset, std::uint32_t n,
+              OutFrame& frame) {
+  if (!serves(qp, Access::kRemoteRead)) return false;
+  const auto place = qp.shared->keys->keep_remote(
+      answer.key, {qp.pd, qp.qpn, answer.address + offset, n, Access::kRemoteRead, answer.use});
+  return place && add_place(frame, *place, n);
 }
 
 /// The frame is taken: the next one is expected.
@@ -363,11 +375,6 @@ bool in_sequence(const RcResponder& rs, const wire::OpcodeInfo& info) {
 
 // ---- answers --------------------------------------------------------------------------------
 
-/// Never 0, which stands for answers that touch no remote memory.
-std::uint32_t source_of(const RcAnswer& answer) {
-  return answer.kind == RcAnswer::Kind::kRead ? answer.first_psn.value() + 1 : 0;
-}
-
 bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFrame& frame) {
   const std::uint32_t mtu = bytes(qp.attributes.path_mtu);
   const std::uint32_t offset = answer.next_frame * mtu;
@@ -378,14 +385,10 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFra
       wire::make_opcode(wire::Service::kRc, wire::Operation::kReadResponse,
                         position_of(answer.next_frame == answer.part_frame, last), false, false);
   frame.headers.aeth = wire::Aeth::ack(answer.msn);
-  frame.source = source_of(answer);
   if (n > 0) {
     // Checked again for every frame: the key may have been taken back in the meantime.
-    const auto place =
-        check(qp, answer.key, answer.address + offset, n, Access::kRemoteRead, answer.use);
-    if (!place || !add_place(frame, *place, n)) {
+    if (!add_read(qp, answer, offset, n, frame)) {
       frame.release();
-      memory::Flight::clear(memory::Hold::kRemote);
       if (answer.answered) {
         // A late copy of a request that was answered: the peer may have given up the key since, and
         // must not lose the connection over it. If it still waits, it runs out of retries.
@@ -510,14 +513,6 @@ bool owes_only_ack(const RcResponder& rs, const QueuePair& qp) {
 
 bool owes_nothing(const RcResponder& rs, const QueuePair& qp) {
   return rs.reply == Reply::kNone && !owes_answers(rs, qp);
-}
-
-std::uint32_t next_answer_source(const RcResponder& rs, const QueuePair& qp) {
-  for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
-    const RcAnswer& answer = answer_at(rs, qp, i);
-    if (answer.pending) return source_of(answer);
-  }
-  return 0;
 }
 
 void on_fault(RcResponder& rs, QueuePair& qp, Psn psn) {

@@ -90,14 +90,16 @@ class RcEnd : public QueueEnd {
         transport::next_request(requester, qp, now(), *out);
     before_ = built ? std::move(out) : nullptr;
     if (!built) return std::nullopt;
-    return to_frame(*before_);
+    auto frame = to_frame(*before_);
+    memory::Flight::release_kept();
+    return frame;
   }
   std::optional<Frame> next_answer() {
     transport::OutFrame out;
     const bool there = transport::next_answer(responder, qp, out);
     std::optional<Frame> frame;
     if (there) frame = to_frame(out);
-    memory::Flight::clear(memory::Hold::kRemote);
+    memory::Flight::release_kept();
     return frame;
   }
   std::vector<Frame> requests() {

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -41,6 +42,35 @@ TEST(ThreadsFlight, drain_waits_for_every_kind_of_hold) {
     worker.join();
     drainer.join();
     EXPECT_TRUE(drained);
+  }
+}
+
+TEST(ThreadsFlight, drain_waits_for_everything_that_is_kept_until_it_is_released) {
+  std::array<int, kMaxKept> objects{};
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}, kMaxKept - 1}) {
+    std::atomic<bool> published{false}, let_go{false}, drained{false};
+    std::thread worker([&] {
+      for (int& object : objects) Flight::keep(&object);
+      for (int& object : objects) Flight::keep(&object);  // once is enough
+      EXPECT_FALSE(Flight::has_room_to_keep(1));
+      EXPECT_TRUE(Flight::keeps_any());
+      published.store(true, std::memory_order_release);
+      wait_for(let_go);
+      EXPECT_FALSE(drained.load(std::memory_order_acquire));
+      Flight::release_kept();
+      EXPECT_TRUE(Flight::has_room_to_keep(kMaxKept));
+      EXPECT_FALSE(Flight::holds_any());
+    });
+    wait_for(published);
+    std::thread drainer([&] {
+      Flight::drain(&objects[i]);
+      drained.store(true, std::memory_order_release);
+    });
+    std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_FALSE(drained.load(std::memory_order_acquire));
+    let_go.store(true, std::memory_order_release);
+    worker.join();
+    drainer.join();
   }
 }
 
@@ -142,6 +172,46 @@ TEST(ThreadsFlight, nobody_works_on_an_object_after_its_drain) {
         *work = *work + 1;
       }
       worked.fetch_add(20, std::memory_order_relaxed);
+    }
+  });
+  std::uint64_t lost = 0;
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  for (int i = 0; i < 3000 && std::chrono::steady_clock::now() < end; ++i) {
+    object.work = 0;
+    const std::uint64_t before = worked.load(std::memory_order_relaxed);
+    object.live.store(true, std::memory_order_release);
+    while (worked.load(std::memory_order_relaxed) == before) std::this_thread::yield();
+    object.live.store(false, std::memory_order_relaxed);
+    Flight::drain(&object);
+    lost += object.work % 20;
+  }
+  stop = true;
+  worker.join();
+  EXPECT_EQ(lost, 0U);
+}
+
+// The same for objects that are kept, each among others that come and go.
+TEST(ThreadsFlight, nobody_works_on_a_kept_object_after_its_drain) {
+  struct Object {
+    std::atomic<bool> live{false};
+    std::uint64_t work = 0;
+  };
+  Object object;
+  std::array<int, 3> others{};
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> worked{0};
+  std::thread worker([&] {
+    for (std::size_t round = 0; !stop.load(std::memory_order_relaxed); ++round) {
+      for (std::size_t i = 0; i < round % 4; ++i) Flight::keep(&others[i]);
+      Flight::keep(&object);
+      if (object.live.load(std::memory_order_acquire)) {
+        for (int i = 0; i < 20; ++i) {
+          auto* work = const_cast<volatile std::uint64_t*>(&object.work);
+          *work = *work + 1;
+        }
+        worked.fetch_add(20, std::memory_order_relaxed);
+      }
+      Flight::release_kept();
     }
   });
   std::uint64_t lost = 0;

@@ -335,6 +335,25 @@ TEST_F(Requester,
   EXPECT_EQ(completed(), Ids{4});
 }
 
+TEST_F(Requester, does_local_work_only_when_what_was_built_has_been_sent) {
+  // Local work waits for those who use memory. Two threads that wait for what the other is about to
+  // send would wait for ever.
+  const auto window = *end.keys.allocate_window(kPd, memory::WindowType::kType1);
+  SendRequest bind;
+  bind.bind = {window, 0, end.own.lkey, end.address(), 100, Access::kRemoteRead};
+  post(1, SendOp::kWrite, 8);
+  post(2, SendOp::kBind, 0, bind);
+  post(3, SendOp::kWrite, 8);
+  transport::OutFrame first, second;
+  ASSERT_TRUE(transport::next_request(end.requester, end.qp, end.now(), first));
+  EXPECT_FALSE(transport::next_request(end.requester, end.qp, end.now(), second));
+  EXPECT_TRUE(transport::waits_for_sending(end.requester, end.qp));
+  memory::Flight::release_kept();
+  EXPECT_FALSE(transport::waits_for_sending(end.requester, end.qp));
+  EXPECT_TRUE(transport::next_request(end.requester, end.qp, end.now(), second));
+  memory::Flight::release_kept();
+}
+
 TEST_F(Requester, reports_a_bind_that_fails_after_the_work_before_it) {
   // B4.7
   SendRequest bind;

@@ -1,5 +1,10 @@
 // The responder and remote memory: what it writes, what it refuses, and that a refusal leaves every
 // byte as it was.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "memory/flight.h"
 #include "unit/transport/responder_fixture.h"
 
 namespace weft::test {
@@ -208,6 +213,28 @@ TEST_F(OneShot, is_not_used_up_by_one_read_too_many) {
   transport::start(end.responder, end.qp);
   end.deliver(read_frame(0, 8, at()));
   EXPECT_EQ(answer().bth.opcode, Opcode::kRcReadResponseOnly);
+}
+
+TEST_F(Responder, keeps_the_key_of_an_answer_until_it_is_sent_although_the_next_one_is_refused) {
+  // B4.9: the key dies while its answer is being built, frame by frame.
+  end.deliver(read_frame(0, 2 * kMtu));
+  transport::OutFrame first, second;
+  ASSERT_TRUE(transport::next_answer(end.responder, end.qp, first));
+  std::atomic<bool> gone{false};
+  std::thread owner([&] {
+    EXPECT_TRUE(end.keys.deregister_region(end.exposed.lkey));
+    gone = true;
+  });
+  while (memory::KeyTable::live_remote(*end.keys.find(end.exposed.rkey), end.exposed.rkey)) {
+    std::this_thread::yield();
+  }
+  // It is refused: what comes is the NAK.
+  ASSERT_TRUE(transport::next_answer(end.responder, end.qp, second));
+  EXPECT_EQ(second.headers.bth.opcode, Opcode::kRcAcknowledge);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(gone) << "the first frame is yet to be sent";
+  memory::Flight::release_kept();
+  owner.join();
 }
 
 }  // namespace

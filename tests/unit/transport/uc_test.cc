@@ -1,6 +1,7 @@
 // The unreliable connection: messages whole or not at all, and the next one is none the worse.
 #include <gtest/gtest.h>
 
+#include "memory/flight.h"
 #include "support/transport_end.h"
 
 namespace weft::test {
@@ -41,6 +42,7 @@ class Uc : public testing::Test {
     while (transport::next_request(requester, end.qp, end.scheduler.time_ns, out)) {
       frames.push_back(to_frame(out));
       out.release();
+      memory::Flight::release_kept();
     }
     return frames;
   }
@@ -237,6 +239,7 @@ TEST_F(Uc, completes_a_send_when_the_port_took_its_last_frame) {
   transport::OutFrame out;
   ASSERT_TRUE(transport::next_request(requester, end.qp, 0, out));
   out.release();
+  memory::Flight::release_kept();
   transport::on_sent(requester, end.qp);
   EXPECT_TRUE(end.take_sends().empty());
   const auto frames = requests();

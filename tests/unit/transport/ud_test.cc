@@ -1,6 +1,7 @@
 // The unreliable datagram: Q_Key, the 40 bytes of global header, buffers that are too small.
 #include <gtest/gtest.h>
 
+#include "memory/flight.h"
 #include "support/transport_end.h"
 
 namespace weft::test {
@@ -43,6 +44,7 @@ class Ud : public testing::Test {
     while (transport::next_request(requester, end.qp, end.scheduler.time_ns, out)) {
       frames.push_back(to_frame(out));
       out.release();
+      memory::Flight::release_kept();
     }
     return frames;
   }
