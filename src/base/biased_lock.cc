@@ -25,12 +25,20 @@ void BiasedLock::lock_slow() {
 
 bool BiasedLock::try_lock_slow() {
   if (!word_.try_lock()) return false;
-  if (owner_.load(std::memory_order_relaxed) != nullptr) {
-    if (inside_.load(std::memory_order_relaxed)) {
+  if (const void* const owner = owner_.load(std::memory_order_relaxed); owner != nullptr) {
+    bool inside = inside_.load(std::memory_order_relaxed);
+    if (!inside) {
+      owner_.store(nullptr, std::memory_order_relaxed);
+      order_all_threads();  // as in take_bias_away()
+      inside = inside_.load(std::memory_order_acquire);
+      // It came in meanwhile. Not waited for: it is the owner as before.
+      if (inside) owner_.store(owner, std::memory_order_relaxed);
+    }
+    if (inside) {
       word_.unlock();
       return false;
     }
-    take_bias_away();
+    lose_patience();
   }
   by_word_ = true;
   return true;
@@ -62,6 +70,10 @@ void BiasedLock::take_bias_away() {
       nanosleep(&kOwnerNap, nullptr);
     }
   }
+  lose_patience();
+}
+
+void BiasedLock::lose_patience() {
   if (patience_log2_ < kMostPatience_log2) ++patience_log2_;
 }
 

@@ -25,6 +25,7 @@ class BiasedLock {
     if (!try_enter()) [[unlikely]]
       lock_slow();
   }
+  /// Never waits for whoever has it.
   bool try_lock() { return try_enter() || try_lock_slow(); }
   /// No lock leans towards this thread from now on: it is there for when others do not come.
   static void stay_guest();
@@ -60,6 +61,8 @@ class BiasedLock {
   bool try_lock_slow();
   void unlock_slow();
   void take_bias_away();
+  /// The next bias takes longer to come.
+  void lose_patience();
 
   std::atomic<const void*> owner_{nullptr};  ///< written by the holder of word_
   Lock word_;                                ///< for all but the owner

@@ -349,11 +349,19 @@ class Framed final : public FramedPath {
       }
       batch.answers = batch.count;
     }
-    bool waits_for_sending = false;
+    bool sends_first = false;
     {
-      const std::lock_guard guard(qp.send_lock);
-      build_requests(qp, budget);
-      waits_for_sending = machine_.waits_for_sending(qp);
+      std::unique_lock guard(qp.send_lock, std::defer_lock);
+      // Not waited for while keys are kept: its holder may wait for one who waits for them.
+      if (memory::Flight::keeps_any()) {
+        sends_first = !guard.try_lock();
+      } else {
+        guard.lock();
+      }
+      if (guard) {
+        build_requests(qp, budget);
+        sends_first = machine_.waits_for_sending(qp);
+      }
     }
     // An acknowledgement is short: behind equal frames it leaves in the same call as they.
     if (batch.answers == 1 && batch.count > 1 &&
@@ -364,7 +372,7 @@ class Framed final : public FramedPath {
     // Requests of a reliable connection wait for nothing that sending them brings about; those of
     // the others do, and so may answers.
     constexpr bool kReliable = std::is_same_v<Machine, Rc>;
-    return !kReliable || waits_for_sending || batch.answers > 0 || batch.count >= most_frames_ ||
+    return !kReliable || sends_first || batch.answers > 0 || batch.count >= most_frames_ ||
            !Batch::has_keys_left() || budget.bytes == 0 || budget.requests == 0;
   }
 

@@ -86,6 +86,38 @@ TEST(BiasedLock, is_refused_to_others_while_the_owner_is_inside) {
   lock.unlock();
 }
 
+// The owner stays inside until the other's attempt is over: one that waited would wait for ever.
+TEST(BiasedLock, is_never_waited_for_by_one_who_only_tries) {
+  std::atomic<BiasedLock*> at{nullptr};
+  std::atomic<int> tried{0};
+  std::atomic<bool> over{false};
+  const auto wait_until = [](auto ready) {
+    for (int i = 0; !ready(); ++i) i < 10'000 ? relax() : std::this_thread::yield();
+  };
+  std::thread other([&] {
+    for (;;) {
+      BiasedLock* lock = nullptr;
+      wait_until([&] { return (lock = at.exchange(nullptr)) != nullptr || over; });
+      if (lock == nullptr) return;
+      if (lock->try_lock()) lock->unlock();
+      ++tried;
+    }
+  });
+  const auto end = std::chrono::steady_clock::now() + 1s;  // fewer rounds on a loaded machine
+  for (int round = 1; round <= 20'000 && std::chrono::steady_clock::now() < end; ++round) {
+    BiasedLock lock;
+    lean(lock);
+    at = &lock;
+    // The attempt begins about now: meet it everywhere.
+    for (int i = 0; i < round % 200; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+    lock.lock();
+    wait_until([&] { return tried == round; });
+    lock.unlock();
+  }
+  over = true;
+  other.join();
+}
+
 TEST(BiasedLock, does_not_lean_towards_a_guest) {
   BiasedLock lock;
   std::thread([&] {
