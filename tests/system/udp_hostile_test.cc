@@ -12,7 +12,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <future>
 #include <map>
 #include <string>
 #include <thread>
@@ -237,6 +240,32 @@ TEST(HostilePackets, change_nothing_are_counted_by_kind_and_leave_a_stream_at_wo
   for (std::size_t i = kMessageBytes; i < b.memory.size(); ++i) {
     ASSERT_EQ(b.memory[i], std::byte{0x5A}) << "beyond what the stream writes";
   }
+}
+
+TEST(HostilePackets, of_which_one_is_all_that_comes_do_not_keep_a_queue_pair_from_going) {
+  // B2.3: nobody polls, so the helper takes it and sleeps again.
+  StreamSide a(loopback(4)), b(loopback(5));
+  ASSERT_TRUE(a.qp.connect(b.qp.endpoint()) && b.qp.connect(a.qp.endpoint()));
+  const Attacker stranger(loopback(6), loopback(5));
+  weft::wire::Packet packet;
+  packet.bth.opcode = weft::wire::Opcode::kRcSendOnly;
+  packet.bth.dest_qp = b.qp.number();
+  packet.bth.transport_version = 3;
+  Bytes datagram;
+  append_frame(datagram, stranger.flow, packet, 0);
+  stranger.send_run(datagram, datagram.size());
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (b.counted(Counter::kMalformedFrames) == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it did not come";
+    std::this_thread::sleep_for(1ms);
+  }
+  std::this_thread::sleep_for(20ms);  // until the helper sleeps
+  auto gone = std::async(std::launch::async, [&] { return b.qp.modify(weft::QpState::kReset); });
+  if (gone.wait_for(20s) != std::future_status::ready) {
+    std::fprintf(stderr, "the queue pair cannot be reset\n");
+    std::abort();  // it would never end
+  }
+  EXPECT_TRUE(gone.get());
 }
 
 }  // namespace
