@@ -136,7 +136,7 @@ void Agent::poll() {
 bool Agent::step(int& timeout_ms) {
   for (const auto& arrival : exchange_.collect()) {
     if (arrival.packet) {
-      on_packet(arrival.link, *arrival.packet);
+      on_packet(arrival);
     } else {
       on_link_gone(arrival.link);
     }

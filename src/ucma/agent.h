@@ -114,10 +114,13 @@ class Agent {
   static Asker asker_of(const Identifier& id, cm::CommId number);
 
   // What arrives (agent_arrivals.cc).
-  void on_packet(cm::LinkId link, const cm::Packet& packet);
+  void on_packet(const cm::HostExchange::Arrival& arrival);
   void on_link_gone(cm::LinkId link);
   template <class Question>
   void on_question(cm::LinkId link, const cm::Packet& packet, const Question& question);
+  template <class Question>
+  static bool is_credible(const cm::HostExchange::Arrival& arrival, const Question& question);
+  void count_refused(const cm::Packet& packet) const;
   void start(Identifier& child, const cm::Packet& packet, const cm::Request& request);
   void start(Identifier& child, const cm::Packet& packet, const cm::ServiceRequest& request);
   void on_answer(cm::LinkId link, const cm::Packet& packet);
