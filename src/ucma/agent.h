@@ -159,7 +159,9 @@ class Agent {
   /// Peers on other hosts need it. False: none is left.
   bool claim_block();
   static Psn random_psn();
-  cm::CommId new_comm_id();
+  static cm::TransactionId random_transaction();
+  /// Not one that whoever knows the others can guess.
+  cm::CommId new_comm_id() const;
   void forget_comm_ids(const Identifier& id);
 
   base::Lock lock_;
@@ -172,7 +174,6 @@ class Agent {
   std::map<Asker, Identifier*> by_question_;
   std::multimap<cm::ServiceId, Identifier*> listeners_;
   std::uint32_t last_handle_ = 0, last_group_ = 0;
-  cm::CommId last_comm_id_;
   cm::CommIdBlock block_;  // 0: not claimed yet
   std::map<const files::ShownDevice*, verbs::Device> network_;
   Nanoseconds next_deadline_ = kNever;

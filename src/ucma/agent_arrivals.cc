@@ -114,7 +114,9 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
   if (const auto known = by_question_.find(asked); known != by_question_.end()) {
     cm::Outcome out;
     Identifier& id = *known->second;
-    if (id.connection) id.connection->on_message(packet.message, now(), out);
+    if (id.connection && !id.connection->on_message(packet.message, now(), out)) {
+      return count_refused(packet);
+    }
     if (id.answer) id.answer->on_question(out);
     return apply(id, out);
   }
@@ -159,7 +161,7 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
 
 void Agent::start(Identifier& child, const cm::Packet& packet, const cm::Request&) {
   const cm::CommId number = new_comm_id();
-  child.connection.emplace(number, random_psn(), cm::Timing());
+  child.connection.emplace(number, random_psn(), random_transaction(), cm::Timing());
   by_comm_id_[number] = &child;
   cm::Outcome out;
   child.connection->on_message(packet.message, now(), out);
@@ -222,6 +224,9 @@ void Agent::on_answer(cm::LinkId link, const cm::Packet& packet) {
     if (link == kNetworkLink) count_refused(packet);
     return on_stray(link, packet);
   }
+  const bool fits = id->connection ? id->connection->fits(packet.message)
+                                   : id->query && id->query->fits(packet.message);
+  if (!fits) return count_refused(packet);
   if (id->active && retry_elsewhere(*id, packet.message)) return;
   if (id->active && says_nobody(packet.message) && asks_again(*id)) return;
   const bool accepts = std::holds_alternative<cm::Reply>(packet.message.body) ||

@@ -154,6 +154,37 @@ TEST(UcmaNetwork, a_process_of_this_host_cannot_claim_to_be_another_host) {
   EXPECT_FALSE(server.channel.next(200));
 }
 
+TEST(UcmaNetwork, numbers_of_connections_are_not_in_sequence) {
+  // Whoever has one connection, and so knows its number, must not know those of the others.
+  FarListener server;
+  ASSERT_NO_FATAL_FAILURE(server.listen());
+  auto peer = cm::HostExchange::create().value();
+  const auto route = peer.reach(cm::kTcpSpace, cm::Port(server.listener.port()), kListening, false);
+  ASSERT_TRUE(route);
+  constexpr std::uint32_t kConnections = 8;
+  for (std::uint32_t i = 1; i <= kConnections; ++i) {
+    cm::Packet packet = request_from(kListening, server.listener.port(), 100 + i);
+    packet.from_network = false;
+    peer.send(route->link, packet);
+  }
+  std::vector<std::uint32_t> numbers;
+  for (int i = 0; i < 200 && numbers.size() < kConnections; ++i) {
+    pollfd entry{peer.fd(), POLLIN, 0};
+    poll(&entry, 1, 50);
+    for (const auto& arrival : peer.collect()) {
+      if (!arrival.packet) continue;
+      const auto* asked = std::get_if<cm::Acknowledgement>(&arrival.packet->message.body);
+      if (asked != nullptr) numbers.push_back(asked->local.value);
+    }
+  }
+  ASSERT_EQ(numbers.size(), kConnections);
+  int near = 0;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    near += std::abs(static_cast<std::int32_t>(numbers[i] - numbers[i - 1])) < 1000 ? 1 : 0;
+  }
+  EXPECT_LT(near, 2);
+}
+
 TEST(UcmaNetwork, a_host_that_no_device_has_a_route_to_is_unreachable) {
   const Channel channel;
   const Id id = Id::create(channel, RDMA_PS_TCP, 0x52);
