@@ -1,6 +1,7 @@
 #include "cm/connection.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "base/assert.h"
@@ -8,10 +9,13 @@
 namespace weft::cm {
 namespace {
 
-/// 4.096 us << 24: 68 s. The program may think that long about an answer.
+/// 4.096 us << 24: 68 s. The program may think that long about an answer. A peer that asks for more
+/// gets no more.
 constexpr std::uint8_t kPatience = 24;
 
-constexpr Nanoseconds timeout_ns(std::uint8_t code) { return Nanoseconds{4096} << (code & 31); }
+constexpr Nanoseconds timeout_ns(std::uint8_t code) {
+  return Nanoseconds{4096} << std::min(code, kPatience);
+}
 
 template <std::size_t kBytes>
 std::vector<std::byte> copy(const PrivateData<kBytes>& data) {
@@ -33,8 +37,9 @@ About rejected_in(Connection::Phase phase) {
 
 }  // namespace
 
-Connection::Connection(CommId local, Psn receive_psn, const Timing& timing)
-    : local_(local), resender_(timing), transaction_(std::uint64_t{local.value} << 32) {
+Connection::Connection(CommId local, Psn receive_psn, TransactionId transaction,
+                       const Timing& timing)
+    : local_(local), resender_(timing), transaction_(transaction) {
   WEFT_ASSERT(local.value != 0);
   terms_.receive_psn = receive_psn;
 }
@@ -65,6 +70,13 @@ void Connection::end() {
   phase_ = Phase::kEnded;
 }
 
+void Connection::end_rejected(RejectReason reason, std::vector<std::byte> private_data,
+                              Outcome& out) {
+  end();
+  out.events.push_back(
+      {.kind = Event::Kind::kRejected, .reason = reason, .private_data = std::move(private_data)});
+}
+
 bool Connection::request(Request terms, Nanoseconds now, Outcome& out) {
   if (phase_ != Phase::kIdle) return false;
   terms.local = local_;
@@ -75,6 +87,7 @@ bool Connection::request(Request terms, Nanoseconds now, Outcome& out) {
   terms_.rnr_retry_count = terms.rnr_retry_count;
   terms_.transport = terms.transport;
   terms_.mtu_code = terms.mtu_code;
+  local_qpn_ = terms.qpn;
   phase_ = Phase::kRequestSent;
   resender_.start(Message{transaction_, std::move(terms)}, now, out);
   return true;
@@ -84,6 +97,7 @@ bool Connection::accept(Reply terms, Nanoseconds now, Outcome& out) {
   if (phase_ != Phase::kRequestReceived) return false;
   terms.local = local_;
   terms.remote = remote_;
+  local_qpn_ = terms.qpn;
   // An extended queue pair is no queue pair to the peer but an end-to-end context.
   if (terms_.transport == Transport::kExtended) {
     terms.eec = EecNumber(terms.qpn.value);
@@ -171,16 +185,49 @@ void Connection::close(Outcome& out) {
   end();
 }
 
-void Connection::on_message(const Message& message, Nanoseconds now, Outcome& out) {
+bool Connection::on_message(const Message& message, Nanoseconds now, Outcome& out) {
+  if (!fits(message)) return false;
   // Answers carry the number of the question.
   if (std::holds_alternative<Request>(message.body) ||
       std::holds_alternative<DisconnectRequest>(message.body)) {
-    if (phase_ == Phase::kIdle || phase_ == Phase::kEstablished || phase_ == Phase::kReplySent) {
-      transaction_ = message.transaction;
-    }
+    transaction_ = message.transaction;
   }
   std::visit([&](const auto& body) { on_body(body, now, out); }, message.body);
+  return true;
 }
+
+// ---- whose message it is -----------------------------------------------------------------------
+
+bool Connection::fits(const Message& message) const {
+  return std::visit([&](const auto& body) { return fits(message, body); }, message.body);
+}
+
+bool Connection::fits(const Message& message, const Request& request) const {
+  if (phase_ == Phase::kIdle) return true;
+  return request.local == remote_ && message.transaction == transaction_;
+}
+
+template <class Answer>
+bool Connection::fits(const Message& message, const Answer& answer) const {
+  if (answer.remote != local_) return false;
+  // Whoever has the port now answers, under a number of its own.
+  if (phase_ == Phase::kRequestSent) return message.transaction == transaction_;
+  return answer.local == remote_;
+}
+
+bool Connection::fits(const Message& message, const Reject& reject) const {
+  const bool waits_for_peer = phase_ == Phase::kRequestReceived || phase_ == Phase::kReplySent;
+  if (reject.remote.value == 0 && waits_for_peer) {  // it gives up before it learnt our number
+    return reject.local == remote_ && message.transaction == transaction_;
+  }
+  return fits<Reject>(message, reject);
+}
+
+bool Connection::fits(const Message& message, const DisconnectRequest& request) const {
+  return request.remote_qpn == local_qpn_ && fits<DisconnectRequest>(message, request);
+}
+
+// ---- what each does ----------------------------------------------------------------------------
 
 void Connection::on_body(const Request& request, Nanoseconds, Outcome& out) {
   switch (phase_) {
@@ -229,10 +276,7 @@ void Connection::on_body(const Reject& reject, Nanoseconds now, Outcome& out) {
     case Phase::kRequestReceived:
     case Phase::kReplySent:
     case Phase::kReplyReceived:
-      end();
-      out.events.push_back({.kind = Event::Kind::kRejected,
-                            .reason = reject.reason,
-                            .private_data = copy(reject.private_data)});
+      end_rejected(reject.reason, copy(reject.private_data), out);
       break;
     case Phase::kEstablished:  // The peer gave up while our RTU was under way.
     case Phase::kDisconnectSent:
@@ -264,10 +308,10 @@ void Connection::on_body(const Reply& reply, Nanoseconds, Outcome& out) {
           {.kind = Event::Kind::kReplied, .private_data = copy(reply.private_data)});
       break;
     case Phase::kReplyReceived:
-      if (reply.local == remote_) send_patience(About::kReply, out);
+      send_patience(About::kReply, out);
       break;
     case Phase::kEstablished:
-      if (reply.local == remote_) send(ReadyToUse{}, out);
+      send(ReadyToUse{}, out);
       break;
     default:
       break;
@@ -275,15 +319,14 @@ void Connection::on_body(const Reply& reply, Nanoseconds, Outcome& out) {
 }
 
 void Connection::on_body(const ReadyToUse& ready, Nanoseconds, Outcome& out) {
-  if (phase_ != Phase::kReplySent || ready.local != remote_) return;
+  if (phase_ != Phase::kReplySent) return;
   resender_.stop();
   phase_ = Phase::kEstablished;
   out.events.push_back(
       {.kind = Event::Kind::kEstablished, .private_data = copy(ready.private_data)});
 }
 
-void Connection::on_body(const DisconnectRequest& request, Nanoseconds, Outcome& out) {
-  if (request.local != remote_) return;
+void Connection::on_body(const DisconnectRequest&, Nanoseconds, Outcome& out) {
   switch (phase_) {
     case Phase::kReplySent:
     case Phase::kEstablished:
@@ -300,14 +343,18 @@ void Connection::on_body(const DisconnectRequest& request, Nanoseconds, Outcome&
   }
 }
 
-void Connection::on_body(const DisconnectReply& reply, Nanoseconds now, Outcome& out) {
-  if (reply.local != remote_) return;
+void Connection::on_body(const DisconnectReply&, Nanoseconds now, Outcome& out) {
   if (phase_ == Phase::kDisconnectSent) {
     out.events.push_back({.kind = Event::Kind::kDisconnected});
     enter_timewait(now);
   } else if (phase_ == Phase::kDisconnectReceived) {
     enter_timewait(now);
   }
+}
+
+void Connection::on_nobody_there(Outcome& out) {
+  if (phase_ != Phase::kRequestSent) return;
+  end_rejected(RejectReason::kInvalidServiceId, copy(Reject{}.private_data), out);
 }
 
 void Connection::on_peer_gone(Nanoseconds now, Outcome& out) {
@@ -320,10 +367,7 @@ void Connection::on_peer_gone(Nanoseconds now, Outcome& out) {
     case Phase::kRequestReceived:
     case Phase::kReplySent:
     case Phase::kReplyReceived:
-      end();
-      out.events.push_back({.kind = Event::Kind::kRejected,
-                            .reason = RejectReason::kConsumer,
-                            .private_data = std::vector<std::byte>(sizeof Reject::private_data)});
+      end_rejected(RejectReason::kConsumer, copy(Reject{}.private_data), out);
       break;
     case Phase::kEstablished:
     case Phase::kDisconnectSent:

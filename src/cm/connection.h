@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "cm/message.h"
 #include "cm/outcome.h"
@@ -48,8 +49,10 @@ class Connection {
   };
 
   /// `local` is not in use on this host's side of the peer. The queue pair of the passive end is
-  /// made ready before the answer is known, so what the answer will say is decided now.
-  Connection(CommId local, Psn receive_psn, const Timing& timing);
+  /// made ready before the answer is known, so what the answer will say is decided now. Nobody can
+  /// guess `transaction`: until the peer's number is known, it tells the peer's answers from
+  /// others.
+  Connection(CommId local, Psn receive_psn, TransactionId transaction, const Timing& timing);
 
   // What the program asks for. False: not in this phase; then nothing happened.
 
@@ -68,9 +71,16 @@ class Connection {
   /// Whatever makes the peer stop waiting; nothing comes after it.
   void close(Outcome& out);
 
-  // What happens. A message must be for this connection; one that does not fit is dropped.
+  // What happens.
 
-  void on_message(const Message& message, Nanoseconds now, Outcome& out);
+  /// Whether it is from this connection's peer. Both numbers must be those of the connection; an
+  /// answer to the request, whose sender's number is not known yet, must have its transaction; a
+  /// DREQ must name the queue pair.
+  bool fits(const Message& message) const;
+  /// False: it does not fit, and nothing happened.
+  bool on_message(const Message& message, Nanoseconds now, Outcome& out);
+  /// Nobody has the port that was asked for.
+  void on_nobody_there(Outcome& out);
   void on_peer_gone(Nanoseconds now, Outcome& out);
   void on_timer(Nanoseconds now, Outcome& out);
   /// When on_timer() is to be called; kNever: not now.
@@ -93,6 +103,15 @@ class Connection {
   void on_body(const ServiceRequest&, Nanoseconds, Outcome&) {}
   void on_body(const ServiceReply&, Nanoseconds, Outcome&) {}
 
+  bool fits(const Message& message, const Request& request) const;
+  bool fits(const Message& message, const Reject& reject) const;
+  bool fits(const Message& message, const DisconnectRequest& request) const;
+  bool fits(const Message&, const ServiceRequest&) const { return false; }
+  bool fits(const Message&, const ServiceReply&) const { return false; }
+  template <class Answer>
+  bool fits(const Message& message, const Answer& answer) const;
+  void end_rejected(RejectReason reason, std::vector<std::byte> private_data, Outcome& out);
+
   template <class Body>
   void send(Body body, Outcome& out) const;
   void send_patience(About about, Outcome& out) const;
@@ -104,6 +123,7 @@ class Connection {
   Resender resender_;
   Phase phase_ = Phase::kIdle;
   TransactionId transaction_;
+  Qpn local_qpn_;  ///< as the peer was told
   Terms terms_;
   Nanoseconds timewait_end_ns_ = kNever;
 };

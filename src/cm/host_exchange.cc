@@ -97,7 +97,7 @@ Result<BindingId> HostExchange::bind(const Place& place, const std::vector<Gid>&
   const BindingId id(++last_id_);
   Binding binding;
   const auto undo = [&] {
-    for (const auto& socket : binding.sockets) forget(socket.fd());
+    for (const auto& each : binding.sockets) forget(each.socket.fd());
   };
   for (const std::string& name : names_of(place)) {
     auto socket = listen(name, kBindingTag | id.value);
@@ -105,7 +105,7 @@ Result<BindingId> HostExchange::bind(const Place& place, const std::vector<Gid>&
       undo();
       return tl::unexpected(std::move(socket.error()));
     }
-    binding.sockets.push_back(std::move(*socket));
+    binding.sockets.push_back({std::move(*socket), name});
   }
   // After taking the own names: of two who do this at once, at least one sees the other.
   for (const std::string& name : names_against(place, neighbours)) {
@@ -127,7 +127,7 @@ Result<CommIdBlock> HostExchange::claim_block(base::Random& random) {
     if (!socket && socket.error().code == Errc::kBusy) continue;
     if (!socket) return tl::unexpected(std::move(socket.error()));
     Binding binding;
-    binding.sockets.push_back(std::move(*socket));
+    binding.sockets.push_back({std::move(*socket), name_of(block)});
     bindings_.emplace(id, std::move(binding));
     return block;
   }
@@ -137,7 +137,7 @@ Result<CommIdBlock> HostExchange::claim_block(base::Random& random) {
 void HostExchange::unbind(BindingId binding) {
   const auto found = bindings_.find(binding);
   if (found == bindings_.end()) return;
-  for (const auto& socket : found->second.sockets) forget(socket.fd());
+  for (const auto& each : found->second.sockets) forget(each.socket.fd());
   bindings_.erase(found);
 }
 
@@ -155,7 +155,11 @@ Result<HostExchange::Route> HostExchange::reach(PortSpace space, Port port, cons
       return Route{*link, true};
     }
     last = std::move(link.error());
-    if (last.code != Errc::kNotFound) break;
+    if (last.code != Errc::kNotFound && last.code != Errc::kNotPermitted) break;
+  }
+  if (last.code == Errc::kNotPermitted) {  // a port of another user is none of ours
+    obs::log().warn("connection manager: {}", last.message);
+    last.code = Errc::kNotFound;
   }
   return tl::unexpected(std::move(last));
 }
@@ -163,20 +167,16 @@ Result<HostExchange::Route> HostExchange::reach(PortSpace space, Port port, cons
 Result<LinkId> HostExchange::open(const std::string& name) {
   auto socket = host::LocalSocket::connect(name);
   if (!socket) return tl::unexpected(std::move(socket.error()));
-  if (!is_trusted(*socket)) {
-    obs::log().warn("connection manager: {} belongs to another user", name);
-    return fail(Errc::kNotFound, name + " belongs to another user");
-  }
-  const LinkId id = add_link(std::move(*socket), name);
+  const LinkId id = add_link({std::move(*socket), name});
   if (id.value == 0) return host::system_error("connection manager: watching a link", errno);
   by_name_[name] = id;
   return id;
 }
 
-LinkId HostExchange::add_link(host::LocalSocket socket, std::string name) {
+LinkId HostExchange::add_link(Link link) {
   const LinkId id(++last_id_);
-  if (!watch(socket.fd(), kLinkTag | id.value)) return {};
-  links_.emplace(id, Link{std::move(socket), std::move(name), 0});
+  if (!watch(link.socket.fd(), kLinkTag | id.value)) return {};
+  links_.emplace(id, std::move(link));
   return id;
 }
 
@@ -253,7 +253,7 @@ std::vector<HostExchange::Arrival> HostExchange::collect() {
 void HostExchange::accept_all(BindingId binding) {
   const auto found = bindings_.find(binding);
   if (found == bindings_.end()) return;
-  for (const auto& socket : found->second.sockets) {
+  for (const auto& [socket, name] : found->second.sockets) {
     for (int i = 0; i < kMostAtOnce; ++i) {
       auto peer = socket.accept();
       if (!peer) {
@@ -262,7 +262,7 @@ void HostExchange::accept_all(BindingId binding) {
         overloaded_ = true;
         return;
       }
-      if (is_trusted(*peer)) add_link(std::move(*peer), "");
+      if (is_trusted(*peer)) add_link({std::move(*peer), "", name});
     }
   }
 }
@@ -276,10 +276,12 @@ void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
       if (message.error().code == Errc::kTimedOut) return;
       if (message.error().code == Errc::kInvalidArgument) continue;
       drop_link(link);
-      arrivals.push_back({link, {}});
+      arrivals.push_back({link, {}, {}});
       return;
     }
-    if (auto packet = parse_packet(message->bytes)) arrivals.push_back({link, std::move(packet)});
+    if (auto packet = parse_packet(message->bytes)) {
+      arrivals.push_back({link, std::move(packet), found->second.came_to});
+    }
   }
 }
 

@@ -69,6 +69,7 @@ class HostExchange {
   struct Arrival {
     LinkId link;
     std::optional<Packet> packet;  ///< nothing: the peer's process is gone, and so is the link
+    std::string came_to;           ///< the name that the peer called; empty: we called it
   };
   /// Readable when collect() has something.
   int fd() const { return epoll_.checked(); }
@@ -80,13 +81,18 @@ class HostExchange {
   void wake() const;
 
  private:
+  struct Listening {
+    host::LocalSocket socket;
+    std::string name;
+  };
   struct Binding {
-    std::vector<host::LocalSocket> sockets;
+    std::vector<Listening> sockets;
   };
   struct Link {
     host::LocalSocket socket;
-    std::string name;         // of the port that it leads to; empty for the port's side
-    std::uint32_t users = 0;  // reach() without release()
+    std::string name;          // of the port that it leads to; empty for the port's side
+    std::string came_to = {};  // the port's side: the name that was called
+    std::uint32_t users = 0;   // reach() without release()
     std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 
@@ -99,7 +105,7 @@ class HostExchange {
   void receive_all(LinkId link, std::vector<Arrival>& arrivals);
   void send_waiting(LinkId link);
   void watch_output(const Link& link, LinkId id, bool on) const;
-  LinkId add_link(host::LocalSocket socket, std::string name);
+  LinkId add_link(Link link);
   void drop_link(LinkId link);
 
   host::Fd epoll_, bell_;

@@ -1,8 +1,8 @@
 #include "cm/names.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "host/same_user.h"
 #include "network/address.h"
 
 namespace weft::cm {
@@ -20,7 +20,7 @@ std::array<std::string, 2> names_at(PortSpace space, Port port, const Gid& addre
 
 bool is_trusted(const host::LocalSocket& socket) {
   const auto peer = socket.peer();
-  return peer && peer->uid == geteuid();
+  return peer && host::is_same_user(peer->uid, socket.fd());
 }
 
 }  // namespace weft::cm

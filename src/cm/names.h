@@ -29,7 +29,7 @@ std::string name_of(CommIdBlock block);
 /// Where a port of this address may be bound, the likeliest first.
 std::array<std::string, 2> names_at(PortSpace space, Port port, const Gid& address);
 
-/// The same user's, or one that is as good as.
+/// Whoever called is of this user. Whom we call always is (host/local_socket.h).
 bool is_trusted(const host::LocalSocket& socket);
 
 }  // namespace weft::cm

@@ -6,6 +6,7 @@
 
 #include "cm/allowance.h"
 #include "cm/names.h"
+#include "cm/provenance.h"
 #include "cm/service_id.h"
 #include "cm/stray.h"
 #include "host/local_socket.h"
@@ -14,12 +15,10 @@
 namespace weft::cm {
 namespace {
 
-/// The port that a question is about, at the address that the asking program named.
+/// The port that a question is about, at the address where its frame arrived.
 template <class Question>
 std::vector<std::string> names_of_port(const Question& question, const Gid& destination) {
-  const auto header = parse_ip_header(question.private_data);
-  const Gid& address = header ? header->destination : destination;
-  const auto names = names_at(space_of(question.service), port_of(question.service), address);
+  const auto names = names_at(space_of(question.service), port_of(question.service), destination);
   return {names.begin(), names.end()};
 }
 
@@ -56,6 +55,8 @@ class Relay final : public verbs::ManagementSink {
       return obs::log().debug("connection manager: a datagram that is no message");
     }
     const Packet packet{datagram.source, datagram.destination, std::move(*message), true};
+    // No answer either: it would go to whoever was named.
+    if (!is_credible(packet)) return controller.counters().add(obs::Counter::kRefusedMessages);
     if (hand_over(packet) != HandedOver::kNobody) return;
     if (const auto answer = answer_to_stray(packet.message)) {
       send_to_network(controller, {packet.destination, packet.source, *answer});
@@ -75,9 +76,10 @@ HandedOver hand_over(const Packet& packet) {
   const auto bytes = emit_packet(packet);
   for (const std::string& name : names) {
     const auto socket = host::LocalSocket::connect(name);
-    if (!socket && socket.error().code == Errc::kNotFound) continue;
+    const bool nobody = !socket && (socket.error().code == Errc::kNotFound ||
+                                    socket.error().code == Errc::kNotPermitted);
+    if (nobody) continue;
     if (!socket) return HandedOver::kNotNow;
-    if (!is_trusted(*socket)) continue;
     return socket->send(bytes, {}) ? HandedOver::kTaken : HandedOver::kNotNow;
   }
   return HandedOver::kNobody;

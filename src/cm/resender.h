@@ -20,9 +20,11 @@ class Resender {
     send(now, out);
   }
   void stop() { message_.reset(), deadline_ = kNever; }
-  /// The peer asks for patience (MRA).
+  /// The peer asks for patience (MRA). Once for each time that the message is sent: whoever asks
+  /// again and again does not put off the end for ever.
   void wait_for(Nanoseconds extra_ns, Nanoseconds now) {
-    if (message_) deadline_ = now + extra_ns;
+    if (message_ && !waits_longer_) deadline_ = now + extra_ns;
+    waits_longer_ = true;
   }
   /// Once more at once: the peer asked again, so it lacks our answer.
   void repeat(Outcome& out) const {
@@ -41,6 +43,7 @@ class Resender {
  private:
   void send(Nanoseconds now, Outcome& out) {
     ++sent_;
+    waits_longer_ = false;
     deadline_ = now + pause_ns_;
     pause_ns_ = std::min(2 * pause_ns_, timing_.last_retry_ns);
     out.messages.push_back(*message_);
@@ -50,6 +53,7 @@ class Resender {
   // Apart: once it is answered, a connection that lives for long does not carry its room.
   std::shared_ptr<const Message> message_;
   unsigned sent_ = 0;
+  bool waits_longer_ = false;
   Nanoseconds pause_ns_ = 0;
   Nanoseconds deadline_ = kNever;
 };

@@ -5,20 +5,26 @@
 
 namespace weft::cm {
 
-ServiceQuery::ServiceQuery(CommId local, const Timing& timing) : local_(local), resender_(timing) {}
+ServiceQuery::ServiceQuery(CommId local, TransactionId transaction, const Timing& timing)
+    : local_(local), transaction_(transaction), resender_(timing) {}
 
 bool ServiceQuery::ask(ServiceRequest question, Nanoseconds now, Outcome& out) {
   if (phase_ != Phase::kIdle) return false;
   question.request = local_;
   phase_ = Phase::kAsked;
-  resender_.start(Message{TransactionId(std::uint64_t{local_.value} << 32), std::move(question)},
-                  now, out);
+  resender_.start(Message{transaction_, std::move(question)}, now, out);
   return true;
 }
 
-void ServiceQuery::on_message(const Message& message, Outcome& out) {
+bool ServiceQuery::fits(const Message& message) const {
   const auto* reply = std::get_if<ServiceReply>(&message.body);
-  if (reply == nullptr || reply->request != local_ || phase_ != Phase::kAsked) return;
+  return reply != nullptr && reply->request == local_ && message.transaction == transaction_;
+}
+
+bool ServiceQuery::on_message(const Message& message, Outcome& out) {
+  if (!fits(message)) return false;
+  if (phase_ != Phase::kAsked) return true;
+  const auto* reply = std::get_if<ServiceReply>(&message.body);
   phase_ = Phase::kAnswered;
   resender_.stop();
   qpn_ = reply->qpn;
@@ -27,13 +33,14 @@ void ServiceQuery::on_message(const Message& message, Outcome& out) {
   out.events.push_back({.kind = found ? Event::Kind::kResolved : Event::Kind::kRefused,
                         .status = reply->status,
                         .private_data = {reply->private_data.begin(), reply->private_data.end()}});
+  return true;
 }
 
-void ServiceQuery::on_peer_gone(Outcome& out) {
+void ServiceQuery::refuse(ServiceStatus status, Outcome& out) {
   if (phase_ != Phase::kAsked) return;
   phase_ = Phase::kAnswered;
   resender_.stop();
-  out.events.push_back({.kind = Event::Kind::kRefused, .status = ServiceStatus::kReject});
+  out.events.push_back({.kind = Event::Kind::kRefused, .status = status});
 }
 
 void ServiceQuery::on_timer(Nanoseconds now, Outcome& out) {

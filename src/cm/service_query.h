@@ -13,12 +13,18 @@ namespace weft::cm {
 
 class ServiceQuery {
  public:
-  ServiceQuery(CommId local, const Timing& timing);
+  /// Nobody can guess `transaction`: it tells the peer's answer from others.
+  ServiceQuery(CommId local, TransactionId transaction, const Timing& timing);
 
   /// SIDR_REQ; its `request` is filled in. False: asked already.
   bool ask(ServiceRequest question, Nanoseconds now, Outcome& out);
-  void on_message(const Message& message, Outcome& out);
-  void on_peer_gone(Outcome& out);
+  /// Whether it answers this question.
+  bool fits(const Message& message) const;
+  /// False: it does not fit, and nothing happened.
+  bool on_message(const Message& message, Outcome& out);
+  /// Nobody has the port that was asked for.
+  void on_nobody_there(Outcome& out) { refuse(ServiceStatus::kUnsupported, out); }
+  void on_peer_gone(Outcome& out) { refuse(ServiceStatus::kReject, out); }
   void on_timer(Nanoseconds now, Outcome& out);
   Nanoseconds deadline() const { return resender_.deadline(); }
 
@@ -30,7 +36,10 @@ class ServiceQuery {
  private:
   enum class Phase : std::uint8_t { kIdle, kAsked, kAnswered };
 
+  void refuse(ServiceStatus status, Outcome& out);
+
   CommId local_;
+  TransactionId transaction_;
   Resender resender_;
   Phase phase_ = Phase::kIdle;
   Qpn qpn_;

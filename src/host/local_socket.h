@@ -1,6 +1,11 @@
-// Sockets between processes of one host: AF_UNIX, abstract names (scoped to the network namespace,
-// gone with the process), messages with whole boundaries (SEQPACKET) that carry file descriptors,
-// close-on-exec. Everything that arrives is hostile. One thread at a time for each object.
+// Sockets between processes of one user on one host: AF_UNIX, abstract names (scoped to the network
+// namespace, gone with the process), messages with whole boundaries (SEQPACKET) that carry file
+// descriptors, close-on-exec. Everything that arrives is hostile. One thread at a time for each
+// object; no call waits for a peer, except receive() with a timeout.
+//
+// A name is anybody's to take. What another user holds counts as free: we take "<name>~<random>"
+// beside it, and whoever calls the name finds that by the kernel's list of names and their owners
+// (own_names.h). So each user has all names for itself, and nobody can keep them from us.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +27,8 @@ struct Credentials {
 };
 
 inline constexpr std::size_t kMaxMessageFds = 16;
+/// What is left for what is added beside another user's name.
+inline constexpr std::size_t kMostNameBytes = 107 - 17;
 
 struct Message {
   std::vector<std::byte> bytes;
@@ -31,11 +38,13 @@ struct Message {
 class LocalSocket {
  public:
   LocalSocket() = default;
-  /// kBusy when the name is taken. Names have 1 to 107 bytes.
+  /// kBusy when a process of this user has the name. Names have 1 to kMostNameBytes bytes and begin
+  /// with kNamePrefix.
   static Result<LocalSocket> listen(std::string_view name);
-  /// kNotFound when nobody listens there, kBusy when it has not accepted the many before.
+  /// To a process of this user. kNotFound when nobody listens there, kNotPermitted when another
+  /// user alone does, kBusy when it has not accepted the many before.
   static Result<LocalSocket> connect(std::string_view name);
-  /// The next peer; kTimedOut when there is none now. Never blocks.
+  /// The next peer, of any user; kTimedOut when there is none now. Never blocks.
   Result<LocalSocket> accept() const;
 
   /// Who was at the other end when it called connect() or listen().

@@ -1,28 +1,30 @@
 #include "host/multicast_names.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 
-#include "host/fork.h"
+#include "host/own_names.h"
 #include "host/public_tables.h"
 
 namespace weft::host {
 namespace {
 
-/// A new member is heard of after this time at the latest.
+/// A new member is heard of after this time, later if the list is long.
 constexpr Nanoseconds kRemember_ns = 20'000'000;
 constexpr std::size_t kGroupsRemembered = 64;
 constexpr std::size_t kMostMembers = 1024;
-constexpr std::size_t kMostListBytes = 16 << 20;
 constexpr std::size_t kGidDigits = 32, kBlockDigits = 3;
+
+Nanoseconds time_of_look_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count());
+}
 
 std::string prefix_of(const Gid& group) {
   std::string name = "weft-mc/";
@@ -42,8 +44,9 @@ bool parse_hex(std::string_view text, Number& out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// "<address>/<block>", and nothing behind it.
+/// "<address>/<block>", and nothing behind it but what a name has beside another user's.
 std::optional<GroupMember> parse_member(std::string_view text) {
+  text = text.substr(0, text.find('~'));
   if (text.size() != kGidDigits + 1 + kBlockDigits || text[kGidDigits] != '/') return {};
   GroupMember member;
   for (std::size_t i = 0; i < member.address.raw.size(); ++i) {
@@ -53,35 +56,17 @@ std::optional<GroupMember> parse_member(std::string_view text) {
   return member;
 }
 
-std::string read_names() {
-  const ForkHold hold;
-  const Fd file(open("/proc/net/unix", O_RDONLY | O_CLOEXEC));
-  std::string text;
-  if (!file) return text;
-  constexpr std::size_t kChunk = 64 * 1024;
-  while (text.size() < kMostListBytes) {
-    const std::size_t before = text.size();
-    text.resize(before + kChunk);
-    const ssize_t n = read(file.get(), text.data() + before, kChunk);
-    text.resize(before + static_cast<std::size_t>(n > 0 ? n : 0));
-    if (n <= 0) break;
-  }
-  return text;
-}
-
 }  // namespace
 
 Qpn GroupMember::some_qpn() const { return Qpn(block << kBlockBits); }
 
-std::vector<GroupMember> parse_members(std::string_view lines, const Gid& group) {
+std::vector<GroupMember> parse_members(std::span<const std::string> names, const Gid& group) {
   std::vector<GroupMember> members;
-  const std::string wanted = " @" + prefix_of(group);
-  for (std::size_t at = 0; members.size() < kMostMembers;) {
-    at = lines.find(wanted, at);
-    if (at == std::string_view::npos) break;
-    at += wanted.size();
-    const std::string_view rest = lines.substr(at, lines.find('\n', at) - at);
-    const auto member = parse_member(rest);
+  const std::string prefix = prefix_of(group);
+  for (const std::string& name : names) {
+    if (members.size() == kMostMembers) break;
+    if (!name.starts_with(prefix)) continue;
+    const auto member = parse_member(std::string_view(name).substr(prefix.size()));
     if (member && std::find(members.begin(), members.end(), *member) == members.end()) {
       members.push_back(*member);
     }
@@ -91,6 +76,7 @@ std::vector<GroupMember> parse_members(std::string_view lines, const Gid& group)
 
 Result<void> MulticastNames::join(const Gid& group, const Gid& address, Qpn qpn) {
   const std::lock_guard guard(lock_);
+  turn_callers_away();
   Joined& joined = joined_[group];
   if (joined.count == 0) {
     auto name = LocalSocket::listen(name_of(group, {address, qpn.value >> kBlockBits}));
@@ -113,14 +99,25 @@ void MulticastNames::leave(const Gid& group) {
   seen_.erase(group);
 }
 
+/// Nobody has business there, but where the kernel does not tell owners, senders call to learn
+/// them.
+void MulticastNames::turn_callers_away() {
+  constexpr int kMost = 64;
+  for (const auto& [group, joined] : joined_) {
+    for (int i = 0; i < kMost && joined.name.accept(); ++i) continue;
+  }
+}
+
 std::vector<GroupMember> MulticastNames::members(const Gid& group, Nanoseconds now) {
   const std::lock_guard guard(lock_);
   const auto at = seen_.find(group);
-  if (at != seen_.end() && now - at->second.since < kRemember_ns) return at->second.members;
+  if (at != seen_.end() && now < at->second.until) return at->second.members;
   if (seen_.size() >= kGroupsRemembered) seen_.clear();
+  turn_callers_away();
   Seen& seen = seen_[group];
-  seen.since = now;
-  seen.members = parse_members(read_names(), group);
+  const Nanoseconds begun = time_of_look_ns();
+  seen.members = parse_members(own_names(prefix_of(group)), group);
+  seen.until = now + std::max(kRemember_ns, pause_after_look(time_of_look_ns() - begun));
   return seen.members;
 }
 

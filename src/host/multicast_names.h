@@ -1,14 +1,15 @@
 // Who on this host is in a multicast group. A controller with members listens at the abstract name
 // "weft-mc/<group>/<address>/<block>", where address and block are those under which its queue
-// pairs are found (presence.h); nobody ever calls there. Whoever sends reads the names that there
-// are, which the kernel lists for the network namespace, and remembers them for a moment. Owned by
-// the controller's neighbours; any thread. The names are anybody's to take: a member is believed
-// only after presence.h has reached it.
+// pairs are found (presence.h); nobody ever calls there. Whoever sends reads the names that
+// processes of this user hold (own_names.h), and remembers them for a moment; names that another
+// user has taken are none, however many there are. Owned by the controller's neighbours; any
+// thread. A member is believed only after presence.h has reached it.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <string_view>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/lock.h"
@@ -37,12 +38,13 @@ class MulticastNames {
   std::vector<GroupMember> members(const Gid& group, Nanoseconds now);
 
  private:
+  void turn_callers_away();
   struct Joined {
     LocalSocket name;
     std::uint32_t count = 0;
   };
   struct Seen {
-    Nanoseconds since = 0;
+    Nanoseconds until = 0;
     std::vector<GroupMember> members;
   };
 
@@ -51,7 +53,7 @@ class MulticastNames {
   std::map<Gid, Seen> seen_;
 };
 
-/// Members of the group among the lines of /proc/net/unix.
-std::vector<GroupMember> parse_members(std::string_view lines, const Gid& group);
+/// Members of the group among these names.
+std::vector<GroupMember> parse_members(std::span<const std::string> names, const Gid& group);
 
 }  // namespace weft::host

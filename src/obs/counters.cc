@@ -36,6 +36,8 @@ constexpr CounterRow kTable[] = {
      "remote accesses that key, range or rights did not allow"},
     {Counter::kDroppedMessages, "dropped_messages", "messages",
      "messages of an unreliable service that were dropped"},
+    {Counter::kRefusedMessages, "refused_messages", "messages",
+     "messages of connection managers whose addresses or numbers are not those of the connection"},
     {Counter::kVanishedMemory, "vanished_memory", "accesses",
      "accesses to registered memory that was no longer there"},
     {Counter::kCompletionOverruns, "completion_overruns", "completions",

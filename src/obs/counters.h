@@ -35,6 +35,7 @@ enum class Counter : std::uint8_t {
   kTimeouts,
   kRefusedAccesses,
   kDroppedMessages,
+  kRefusedMessages,
   kVanishedMemory,
   kCompletionOverruns,
   kAsyncEventsDropped,

@@ -2,7 +2,8 @@
 
 #include <linux/filter.h>
 #include <poll.h>
-#include <sys/un.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +16,9 @@
 #include <utility>
 
 #include "base/big_endian.h"
-#include "host/local_socket.h"
+#include "base/random.h"
+#include "host/same_user.h"
+#include "host/system_error.h"
 #include "network/address.h"
 #include "wire/bth.h"
 #include "wire/udp.h"
@@ -30,8 +33,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr milliseconds kJoinPatience{3000};
 constexpr int kProbeWait_ms = 20;
 constexpr Nanoseconds kAbsence_ns = 10'000'000;
-/// Parcels of strangers that are thrown away before we look elsewhere.
-constexpr int kMostStrangers = 16;
+/// Callers, and parcels that are none, before we look elsewhere.
+constexpr int kMostAtOnce = 16;
 
 std::string name_of(const Gid& address, std::string_view what) {
   return "weft-port/" + network::to_string(address) + "/" + std::string(what);
@@ -105,21 +108,6 @@ std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
 
 // ---- what is handed over -----------------------------------------------------------------------
 
-struct LocalName {
-  sockaddr_un address{};
-  socklen_t size = 0;
-
-  explicit LocalName(const std::string& text) {
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, text.data(), text.size());  // a zero first: abstract
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  }
-  const sockaddr* generic() const {
-    const void* const any = &address;
-    return static_cast<const sockaddr*>(any);
-  }
-};
-
 /// In front of the packet.
 struct ParcelHeader {
   SocketAddress from;
@@ -127,29 +115,6 @@ struct ParcelHeader {
   std::uint8_t hop_limit;
 };
 static_assert(std::is_trivially_copyable_v<ParcelHeader>);
-
-host::Fd open_inbox(const std::string& name) {
-  const host::ForkHold hold;
-  host::Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  const LocalName local(name);
-  if (!fd || setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
-      bind(fd.get(), local.generic(), local.size) != 0) {
-    return {};
-  }
-  return fd;
-}
-
-/// Everybody on the host can send to a name; only our own user's processes hand over.
-bool from_same_user(msghdr& header) {
-  for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
-    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_CREDENTIALS) continue;
-    ucred who{};
-    std::memcpy(&who, CMSG_DATA(at), sizeof who);
-    return who.uid == geteuid();
-  }
-  return false;
-}
 
 Result<host::LocalSocket> take_turn(const Gid& address) {
   const auto deadline = SteadyClock::now() + kJoinPatience;
@@ -161,14 +126,17 @@ Result<host::LocalSocket> take_turn(const Gid& address) {
                                        ": another process has been joining it for seconds; is it "
                                        "stopped?");
     }
-    std::this_thread::sleep_for(milliseconds(1));
+    // Not in step: two who see each other let go, and come again.
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(500 + base::system_random().draw<std::uint8_t>() * 4));
   }
 }
 
 }  // namespace
 
-AddressShare::AddressShare(const Gid& address, unsigned slot, host::Fd inbox)
-    : address_(address), slot_(slot), inbox_(std::move(inbox)) {}
+AddressShare::AddressShare(const Gid& address, unsigned slot, host::LocalSocket inbox,
+                           host::Fd epoll)
+    : address_(address), slot_(slot), inbox_(std::move(inbox)), epoll_(std::move(epoll)) {}
 
 Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_t interface,
                                                 std::optional<unsigned> wanted) {
@@ -183,21 +151,45 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
   const unsigned first = wanted.value_or(place.value_or(0));
   for (unsigned i = 0; i < (wanted ? 1 : kNumberSlots); ++i) {
     const unsigned slot = (first + i) % kNumberSlots;
-    host::Fd inbox = open_inbox(name_of(address, std::to_string(slot)));
-    if (!inbox) continue;
+    auto share = open(address, slot);
+    if (!share && share.error().code == Errc::kBusy) continue;
+    if (!share) return tl::unexpected(share.error());
     accept_runs(*socket);
-    return Joined{std::move(*socket),
-                  std::unique_ptr<AddressShare>(new AddressShare(address, slot, std::move(inbox)))};
+    return Joined{std::move(*socket), std::move(*share)};
   }
   return fail(Errc::kBusy,
               "address " + network::to_string(address) +
                   ": as many processes as can share an address have this one; use another");
 }
 
+Result<std::unique_ptr<AddressShare>> AddressShare::open(const Gid& address, unsigned slot) {
+  auto inbox = host::LocalSocket::listen(name_of(address, std::to_string(slot)));
+  if (!inbox) return tl::unexpected(inbox.error());
+  const host::ForkHold hold;
+  host::Fd epoll(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = kInbox;
+  if (!epoll || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, inbox->fd(), &event) != 0) {
+    return host::system_error("address " + network::to_string(address) + ": epoll", errno);
+  }
+  return std::unique_ptr<AddressShare>(
+      new AddressShare(address, slot, std::move(*inbox), std::move(epoll)));
+}
+
 AddressShare::Probe AddressShare::blank_probe() { return make_probe(0, 0); }
 
 bool AddressShare::is_probe(std::span<const std::byte> datagram) {
   return datagram.size() == kProbeBytes && datagram[0] == kProbeOpcode;
+}
+
+// ---- to others ---------------------------------------------------------------------------------
+
+/// To whoever has the slot now; false: nobody, or nobody of this user.
+bool AddressShare::call(unsigned slot) {
+  auto socket = host::LocalSocket::connect(name_of(address_, std::to_string(slot)));
+  if (socket) called_[slot] = std::move(*socket);
+  return socket.has_value();
 }
 
 bool AddressShare::hand_over(Qpn number, const Parcel& parcel, Nanoseconds now) {
@@ -207,35 +199,69 @@ bool AddressShare::hand_over(Qpn number, const Parcel& parcel, Nanoseconds now) 
   std::array<iovec, 2> parts{
       {{&parcel_header, sizeof parcel_header},
        {const_cast<std::byte*>(parcel.packet.data()), parcel.packet.size()}}};
-  LocalName to(name_of(address_, std::to_string(slot)));
   msghdr header{};
-  header.msg_name = &to.address;
-  header.msg_namelen = to.size;
   header.msg_iov = parts.data();
   header.msg_iovlen = parts.size();
-  if (sendmsg(inbox_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
-  if (errno == EAGAIN || errno == ENOBUFS) return true;  // full: lost on the way
+  // Who was called before may have ended, and another process have its slot.
+  for (const bool again : {false, true}) {
+    if ((again || called_[slot].fd() < 0) && !call(slot)) break;
+    if (sendmsg(called_[slot].fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
+    if (errno == EAGAIN || errno == ENOBUFS) return true;  // full: lost on the way
+    called_[slot].close();
+  }
   absent_until_[slot] = now + kAbsence_ns;
   return false;
 }
 
+// ---- from others -------------------------------------------------------------------------------
+
+/// Everybody on the host can call a name; only our own user's processes hand over.
+void AddressShare::accept_callers() {
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    auto caller = inbox_.accept();
+    if (!caller) return;
+    const auto who = caller->peer();
+    const auto place =
+        std::ranges::find_if(callers_, [](const auto& each) { return each.fd() < 0; });
+    if (!who || !host::is_same_user(who->uid, caller->fd()) || place == callers_.end()) continue;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<std::uint32_t>(place - callers_.begin());
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, caller->fd(), &event) == 0) {
+      *place = std::move(*caller);
+    }
+  }
+}
+
+/// The next who has something to say.
+bool AddressShare::find_caller() {
+  for (int i = 0; i < 2; ++i) {
+    epoll_event event{};
+    if (epoll_wait(epoll_.get(), &event, 1, 0) != 1) return false;
+    speaker_ = event.data.u32;
+    if (speaker_ != kInbox) return true;
+    accept_callers();
+  }
+  return false;
+}
+
 std::optional<AddressShare::Parcel> AddressShare::take() {
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred))> control;
-  iovec part{buffer_.data(), buffer_.size()};
-  for (int i = 0; i < kMostStrangers; ++i) {
-    msghdr header{};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    const ssize_t n = recvmsg(inbox_.get(), &header, MSG_DONTWAIT);
-    if (n < 0) return std::nullopt;
-    const auto size = static_cast<std::size_t>(n);
-    ParcelHeader parcel_header;
-    if (size < sizeof parcel_header + wire::Bth::kSize || (header.msg_flags & MSG_TRUNC) != 0 ||
-        !from_same_user(header)) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    if (speaker_ == kInbox && !find_caller()) return std::nullopt;
+    host::LocalSocket& speaker = callers_[speaker_];
+    const ssize_t n = recv(speaker.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT | MSG_TRUNC);
+    if (n <= 0) {
+      if (n == 0 || (errno != EAGAIN && errno != EINTR && errno != ECONNRESET)) {
+        // Not left to close(): a child between fork and its own close would keep the entry alive.
+        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, speaker.fd(), nullptr);
+        speaker.close();
+      }
+      speaker_ = kInbox;
       continue;
     }
+    const auto size = static_cast<std::size_t>(n);
+    ParcelHeader parcel_header;
+    if (size < sizeof parcel_header + wire::Bth::kSize || size > buffer_.size()) continue;
     std::memcpy(&parcel_header, buffer_.data(), sizeof parcel_header);
     return Parcel{parcel_header.from, parcel_header.traffic_class, parcel_header.hop_limit,
                   std::span<const std::byte>(buffer_).first(size).subspan(sizeof parcel_header)};

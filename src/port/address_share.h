@@ -4,7 +4,8 @@
 // n to the n-th socket, so that processes do not disturb each other, not even when one is stopped.
 // After a process has died, the last socket takes its place and the kernel's order no longer is
 // that of the slots: what then comes to the wrong process is handed over, through a local socket
-// that bears the slot's name.
+// that bears the slot's name. Nothing is sent before it is known that a process of this user has
+// it.
 //
 //   datagram -> kernel: (number >> 12) mod 64 -> socket of that place -> right process, mostly
 //                                                        |
@@ -21,6 +22,7 @@
 #include <span>
 
 #include "host/fd.h"
+#include "host/local_socket.h"
 #include "port/port.h"
 #include "port/udp_socket.h"
 #include "weft/result.h"
@@ -46,7 +48,7 @@ class AddressShare {
   }
 
   /// Frames that other processes handed over arrive here.
-  int fd() const { return inbox_.get(); }
+  int fd() const { return epoll_.get(); }
 
   struct Parcel {
     SocketAddress from{};
@@ -68,11 +70,20 @@ class AddressShare {
   static Probe blank_probe();
 
  private:
-  AddressShare(const Gid& address, unsigned slot, host::Fd inbox);
+  AddressShare(const Gid& address, unsigned slot, host::LocalSocket inbox, host::Fd epoll);
+  static Result<std::unique_ptr<AddressShare>> open(const Gid& address, unsigned slot);
+  bool call(unsigned slot);
+  void accept_callers();
+  bool find_caller();
 
   const Gid address_;
   const unsigned slot_;
-  const host::Fd inbox_;
+  const host::LocalSocket inbox_;
+  const host::Fd epoll_;  ///< the inbox and the callers
+  static constexpr std::uint32_t kInbox = ~std::uint32_t{0};
+  std::array<host::LocalSocket, kNumberSlots> called_;       ///< by slot, as they were needed
+  std::array<host::LocalSocket, 2 * kNumberSlots> callers_;  ///< some may have ended
+  std::uint32_t speaker_ = kInbox;                           ///< of the callers, or none of them
   /// Nobody was there: not asked again before this time.
   std::array<Nanoseconds, kNumberSlots> absent_until_{};
   std::array<std::byte, 8192> buffer_;

@@ -62,8 +62,7 @@ Agent* Agent::mine() {
   return agent;
 }
 
-Agent::Agent(cm::HostExchange exchange)
-    : exchange_(std::move(exchange)), last_comm_id_(base::system_random().draw<std::uint32_t>()) {}
+Agent::Agent(cm::HostExchange exchange) : exchange_(std::move(exchange)) {}
 
 int Agent::add(File& file) {
   files_.insert(&file);
@@ -136,7 +135,7 @@ void Agent::poll() {
 bool Agent::step(int& timeout_ms) {
   for (const auto& arrival : exchange_.collect()) {
     if (arrival.packet) {
-      on_packet(arrival.link, *arrival.packet);
+      on_packet(arrival);
     } else {
       on_link_gone(arrival.link);
     }
@@ -245,11 +244,15 @@ bool Agent::claim_block() {
 
 Psn Agent::random_psn() { return Psn(base::system_random().draw<std::uint32_t>()); }
 
-cm::CommId Agent::new_comm_id() {
-  // There are more numbers than identifiers, so one is free; links tell apart whose it is.
+cm::TransactionId Agent::random_transaction() {
+  return cm::TransactionId(base::system_random().draw<std::uint64_t>());
+}
+
+cm::CommId Agent::new_comm_id() const {
+  // There are twice as many numbers as identifiers, so one is found soon.
   cm::CommId number;
   do {
-    number = last_comm_id_ = cm::CommId(last_comm_id_.value + 1);
+    number = cm::CommId(base::system_random().draw<std::uint32_t>());
     if (block_.value != 0) {
       number = cm::CommId(std::uint32_t{block_.value} << 16 | (number.value & 0xFFFF));
     }
@@ -317,17 +320,8 @@ void Agent::send(cm::LinkId link, const cm::Packet& packet) {
 /// As if somebody had said so.
 void Agent::nobody_there(Identifier& id, cm::Outcome& out) {
   if (asks_again(id)) return;
-  if (id.connection) {
-    cm::Reject reject;
-    reject.remote = id.connection->local();
-    reject.reason = cm::RejectReason::kInvalidServiceId;
-    id.connection->on_message({{}, reject}, now(), out);
-  } else if (id.query) {
-    cm::ServiceReply reply;
-    reply.request = id.query->local();
-    reply.status = cm::ServiceStatus::kUnsupported;
-    id.query->on_message({{}, reply}, out);
-  }
+  if (id.connection) id.connection->on_nobody_there(out);
+  if (id.query) id.query->on_nobody_there(out);
 }
 
 }  // namespace weft::ucma

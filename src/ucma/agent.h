@@ -114,10 +114,13 @@ class Agent {
   static Asker asker_of(const Identifier& id, cm::CommId number);
 
   // What arrives (agent_arrivals.cc).
-  void on_packet(cm::LinkId link, const cm::Packet& packet);
+  void on_packet(const cm::HostExchange::Arrival& arrival);
   void on_link_gone(cm::LinkId link);
   template <class Question>
   void on_question(cm::LinkId link, const cm::Packet& packet, const Question& question);
+  template <class Question>
+  static bool is_credible(const cm::HostExchange::Arrival& arrival, const Question& question);
+  void count_refused(const cm::Packet& packet) const;
   void start(Identifier& child, const cm::Packet& packet, const cm::Request& request);
   void start(Identifier& child, const cm::Packet& packet, const cm::ServiceRequest& request);
   void on_answer(cm::LinkId link, const cm::Packet& packet);
@@ -156,7 +159,9 @@ class Agent {
   /// Peers on other hosts need it. False: none is left.
   bool claim_block();
   static Psn random_psn();
-  cm::CommId new_comm_id();
+  static cm::TransactionId random_transaction();
+  /// Not one that whoever knows the others can guess.
+  cm::CommId new_comm_id() const;
   void forget_comm_ids(const Identifier& id);
 
   base::Lock lock_;
@@ -169,7 +174,6 @@ class Agent {
   std::map<Asker, Identifier*> by_question_;
   std::multimap<cm::ServiceId, Identifier*> listeners_;
   std::uint32_t last_handle_ = 0, last_group_ = 0;
-  cm::CommId last_comm_id_;
   cm::CommIdBlock block_;  // 0: not claimed yet
   std::map<const files::ShownDevice*, verbs::Device> network_;
   Nanoseconds next_deadline_ = kNever;

@@ -1,11 +1,17 @@
+#include <algorithm>
 #include <type_traits>
 #include <variant>
 
+#include "cm/names.h"
+#include "cm/provenance.h"
 #include "cm/stray.h"
+#include "network/address.h"
+#include "obs/log.h"
 #include "ucma/agent.h"
 #include "ucma/clock.h"
 #include "ucma/file.h"
 #include "ucma/local_addresses.h"
+#include "verbs/controller.h"
 
 // What arrives from other processes and other hosts. Nothing in a message is believed beyond what
 // the link says, that who sent it is the process at the other end, or what the network says, that
@@ -58,16 +64,48 @@ Agent::Asker Agent::asker_of(const Identifier& id, cm::CommId number) {
   return {id.link, id.link == kNetworkLink ? id.remote_gid : Gid{}, number};
 }
 
-void Agent::on_packet(cm::LinkId link, const cm::Packet& packet) {
+void Agent::on_packet(const cm::HostExchange::Arrival& arrival) {
+  const cm::Packet& packet = *arrival.packet;
   // Whoever handed it over has done its part: answers go to the host that it came from.
-  if (packet.from_network) link = kNetworkLink;
+  const cm::LinkId link = packet.from_network ? kNetworkLink : arrival.link;
+  if (packet.from_network && !cm::is_credible(packet)) return count_refused(packet);
+  const auto on_credible_question = [&](const auto& question) {
+    if (!is_credible(arrival, question)) return count_refused(packet);
+    on_question(link, packet, question);
+  };
   if (const auto* request = std::get_if<cm::Request>(&packet.message.body)) {
-    on_question(link, packet, *request);
+    on_credible_question(*request);
   } else if (const auto* service = std::get_if<cm::ServiceRequest>(&packet.message.body)) {
-    on_question(link, packet, *service);
+    on_credible_question(*service);
   } else {
     on_answer(link, packet);
   }
+}
+
+/// A question must be about the port that was called. Of another host, the frame tells both
+/// addresses; on this host they must be this machine's, or those of the devices of both ends.
+template <class Question>
+bool Agent::is_credible(const cm::HostExchange::Arrival& arrival, const Question& question) {
+  const cm::Packet& packet = *arrival.packet;
+  const auto header = cm::parse_ip_header(question.private_data);
+  const Gid& asked = packet.from_network || !header ? packet.destination : header->destination;
+  const auto names =
+      cm::names_at(cm::space_of(question.service), cm::port_of(question.service), asked);
+  if (std::ranges::find(names, arrival.came_to) == names.end()) return false;
+  if (packet.from_network || !header) return true;
+  const LocalAddresses local;
+  const auto known = [&](const Gid& address, const Gid& device) {
+    return address == device || local.reaches(address);
+  };
+  return known(header->source, packet.source) && known(header->destination, packet.destination);
+}
+
+void Agent::count_refused(const cm::Packet& packet) const {
+  const auto* shown = device_with(packet.destination);
+  const auto* device = shown != nullptr ? network_device(*shown) : nullptr;
+  if (device != nullptr) device->controller()->counters().add(obs::Counter::kRefusedMessages);
+  obs::log().debug("connection manager: a message that claims to be of {} was refused",
+                   network::to_string(packet.source));
 }
 
 template <class Question>
@@ -76,7 +114,9 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
   if (const auto known = by_question_.find(asked); known != by_question_.end()) {
     cm::Outcome out;
     Identifier& id = *known->second;
-    if (id.connection) id.connection->on_message(packet.message, now(), out);
+    if (id.connection && !id.connection->on_message(packet.message, now(), out)) {
+      return count_refused(packet);
+    }
     if (id.answer) id.answer->on_question(out);
     return apply(id, out);
   }
@@ -121,7 +161,7 @@ void Agent::on_question(cm::LinkId link, const cm::Packet& packet, const Questio
 
 void Agent::start(Identifier& child, const cm::Packet& packet, const cm::Request&) {
   const cm::CommId number = new_comm_id();
-  child.connection.emplace(number, random_psn(), cm::Timing());
+  child.connection.emplace(number, random_psn(), random_transaction(), cm::Timing());
   by_comm_id_[number] = &child;
   cm::Outcome out;
   child.connection->on_message(packet.message, now(), out);
@@ -170,13 +210,23 @@ Identifier* Agent::addressee(cm::LinkId link, const cm::Packet& packet) {
   }
   const auto found = by_comm_id_.find(local);
   if (found == by_comm_id_.end() || found->second->link != link) return nullptr;
-  if (link == kNetworkLink && found->second->remote_gid != host) return nullptr;
+  // As the request went, so the answers come: from that host, to that address.
+  if (link == kNetworkLink &&
+      (found->second->remote_gid != host || found->second->local_gid != packet.destination)) {
+    return nullptr;
+  }
   return found->second;
 }
 
 void Agent::on_answer(cm::LinkId link, const cm::Packet& packet) {
   Identifier* const id = addressee(link, packet);
-  if (id == nullptr) return on_stray(link, packet);
+  if (id == nullptr) {
+    if (link == kNetworkLink) count_refused(packet);
+    return on_stray(link, packet);
+  }
+  const bool fits = id->connection ? id->connection->fits(packet.message)
+                                   : id->query && id->query->fits(packet.message);
+  if (!fits) return count_refused(packet);
   if (id->active && retry_elsewhere(*id, packet.message)) return;
   if (id->active && says_nobody(packet.message) && asks_again(*id)) return;
   const bool accepts = std::holds_alternative<cm::Reply>(packet.message.body) ||

@@ -44,7 +44,7 @@ int Agent::connect(Identifier& id, cm::Request terms, std::span<const std::byte>
   terms.ca_guid = id.device->guid;
   if (id.off_host && !claim_block()) return EMFILE;
   const cm::CommId number = new_comm_id();
-  id.connection.emplace(number, random_psn(), cm::Timing());
+  id.connection.emplace(number, random_psn(), random_transaction(), cm::Timing());
   id.local_qpn = terms.qpn;
   by_comm_id_[number] = &id;
   cm::Outcome out;
@@ -61,7 +61,7 @@ int Agent::ask(Identifier& id, std::span<const std::byte> private_data) {
   question.service = cm::service_id(id.space, id.destination.port);
   if (id.off_host && !claim_block()) return EMFILE;
   const cm::CommId number = new_comm_id();
-  id.query = std::make_unique<cm::ServiceQuery>(number, cm::Timing());
+  id.query = std::make_unique<cm::ServiceQuery>(number, random_transaction(), cm::Timing());
   by_comm_id_[number] = &id;
   cm::Outcome out;
   id.query->ask(std::move(question), now(), out);

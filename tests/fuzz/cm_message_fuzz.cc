@@ -20,14 +20,15 @@ namespace {
 using Phase = cm::Connection::Phase;
 
 constexpr cm::CommId kLocal{0x11}, kRemote{0x22};
+constexpr cm::TransactionId kTransaction{0};  // what chance reaches, too
 
 /// Brings a connection into one of its phases, as honest peers would.
 cm::Connection in_some_phase(std::uint32_t which, cm::Outcome& out) {
-  cm::Connection connection(kLocal, Psn(7), {});
+  cm::Connection connection(kLocal, Psn(7), kTransaction, {});
   const auto hear = [&](auto body) {
     if constexpr (requires { body.remote; }) body.remote = kLocal;
     body.local = kRemote;
-    connection.on_message({{}, body}, 0, out);
+    connection.on_message({kTransaction, body}, 0, out);
   };
   switch (which % 8) {
     case 1:
@@ -78,7 +79,7 @@ void feed(std::span<const std::byte> bytes) {
     connection.close(out);
     WEFT_ASSERT(connection.phase() == Phase::kEnded && connection.deadline() == kNever);
   }
-  cm::ServiceQuery query(kLocal, {});
+  cm::ServiceQuery query(kLocal, kTransaction, {});
   cm::Outcome out;
   query.ask({}, 0, out);
   query.on_message(packet->message, out);

@@ -280,6 +280,19 @@ KernelUse kernel_use() {
   return out;
 }
 
+/// The kernel counts sockets that it is about to free: looked at until nothing changes any more.
+KernelUse settled_use() {
+  const auto deadline = std::chrono::steady_clock::now() + kHostPatience;
+  KernelUse last = kernel_use();
+  for (int same = 0; same < 5 && std::chrono::steady_clock::now() < deadline;) {
+    std::this_thread::sleep_for(20ms);
+    const KernelUse use = kernel_use();
+    same = use == last ? same + 1 : 0;
+    last = use;
+  }
+  return last;
+}
+
 constexpr std::size_t kMoreConnections = 1000;
 
 /// Makes this many connections more and writes over each.
@@ -308,9 +321,9 @@ int count_sockets(int fd, const char* address) {
   std::vector<v::QueuePair> all;
   // Flows spread over a few sending sockets, which are opened when they are first needed.
   if (const int bad = connect_many(fd, host, all, 200); bad != 0) return bad;
-  const KernelUse before = kernel_use();
+  const KernelUse before = settled_use();
   if (const int bad = connect_many(fd, host, all, kMoreConnections); bad != 0) return 10 + bad;
-  const KernelUse after = kernel_use();
+  const KernelUse after = settled_use();
   if (after == before) return 0;
   std::printf("before: %zu descriptors, %s\nafter:  %zu descriptors, %s\n", before.descriptors,
               before.sockets.c_str(), after.descriptors, after.sockets.c_str());

@@ -21,7 +21,8 @@ struct Ends {
                 .last_retry_ns = 40 * kMs,
                 .retries = 3,
                 .timewait_ns = 100 * kMs};
-  Connection active{CommId(1), Psn(0x111), timing}, passive{CommId(2), Psn(0x222), timing};
+  Connection active{CommId(1), Psn(0x111), TransactionId(0x0123456789ABCDEF), timing},
+      passive{CommId(2), Psn(0x222), TransactionId(0xFEDCBA9876543210), timing};
   Outcome from_active, from_passive;
   Nanoseconds now = 1000 * kMs;
 
@@ -313,15 +314,118 @@ TEST(Connection, what_does_not_fit_the_phase_is_refused) {
   EXPECT_TRUE(out.events.empty());
 }
 
-TEST(Connection, answers_of_a_stranger_are_dropped) {
+/// As the peer would send it, but for what `spoil` changes.
+template <class Body>
+Message from_peer(const Connection& end, TransactionId transaction, CommId peer, auto spoil) {
+  Body body;
+  body.local = peer;
+  body.remote = end.local();
+  if constexpr (requires { body.remote_qpn; }) body.remote_qpn = Qpn(0x11);
+  Message message{transaction, body};
+  spoil(message, std::get<Body>(message.body));
+  return message;
+}
+
+template <class Body>
+void expect_only_from_peer(auto prepare, Phase phase) {
+  const auto result = [&](auto spoil) {
+    Ends ends;
+    prepare(ends);
+    EXPECT_EQ(ends.active.phase(), phase);
+    Outcome out;
+    const bool fits = ends.active.on_message(
+        from_peer<Body>(ends.active, TransactionId(0), CommId(2), spoil), ends.now, out);
+    if (!fits) {
+      EXPECT_EQ(ends.active.phase(), phase);
+      EXPECT_TRUE(out.messages.empty() && out.events.empty());
+    }
+    return fits;
+  };
+  EXPECT_TRUE(result([](Message&, Body&) {}));
+  EXPECT_FALSE(result([](Message&, Body& body) { body.local = CommId(3); }));
+  EXPECT_FALSE(result([](Message&, Body& body) { body.local = CommId(0); }));
+  EXPECT_FALSE(result([](Message&, Body& body) { body.remote = CommId(3); }));
+  EXPECT_FALSE(result([](Message&, Body& body) { body.remote = CommId(0); }));
+  if constexpr (requires(Body body) { body.remote_qpn; }) {
+    EXPECT_FALSE(result([](Message&, Body& body) { body.remote_qpn = Qpn(0x12); }));
+  }
+}
+
+TEST(Connection, a_message_with_a_wrong_number_is_dropped) {
+  const auto replied = [](Ends& ends) {
+    ends.request(), ends.to_passive(), ends.accept(), ends.to_active();
+  };
+  const auto established = [](Ends& ends) { ends.establish(); };
+  const auto ending = [](Ends& ends) {
+    ends.establish();
+    ends.active.disconnect(ends.now, ends.from_active);
+  };
+  expect_only_from_peer<Reject>(replied, Phase::kReplyReceived);
+  expect_only_from_peer<Reply>(replied, Phase::kReplyReceived);
+  expect_only_from_peer<Reject>(established, Phase::kEstablished);
+  expect_only_from_peer<Reply>(established, Phase::kEstablished);
+  expect_only_from_peer<DisconnectRequest>(established, Phase::kEstablished);
+  expect_only_from_peer<Reject>(ending, Phase::kDisconnectSent);
+  expect_only_from_peer<DisconnectRequest>(ending, Phase::kDisconnectSent);
+  expect_only_from_peer<DisconnectReply>(ending, Phase::kDisconnectSent);
+}
+
+template <class Body>
+void expect_only_with_transaction() {
+  for (const bool guessed : {false, true}) {
+    Ends ends;
+    ends.request();
+    const TransactionId asked = ends.from_active.messages.front().transaction;
+    Outcome out;
+    const auto message =
+        from_peer<Body>(ends.active, guessed ? asked : TransactionId(asked.value + 1), CommId(0),
+                        [](Message&, Body&) {});
+    const Nanoseconds deadline = ends.active.deadline();
+    EXPECT_EQ(ends.active.on_message(message, ends.now, out), guessed);
+    if (guessed) continue;
+    EXPECT_EQ(ends.active.phase(), Phase::kRequestSent);
+    EXPECT_EQ(ends.active.deadline(), deadline);
+    EXPECT_TRUE(out.events.empty());
+  }
+}
+
+TEST(Connection, an_answer_to_the_request_must_have_its_transaction) {
+  expect_only_with_transaction<Reply>();
+  expect_only_with_transaction<Reject>();
+  expect_only_with_transaction<Acknowledgement>();
+}
+
+TEST(Connection, a_peer_that_gives_up_before_it_knows_our_number_is_known_by_its_transaction) {
+  for (const bool guessed : {false, true}) {
+    Ends ends;
+    ends.request();
+    const TransactionId asked = ends.from_active.messages.front().transaction;
+    ends.to_passive();
+    ends.accept();
+    Reject reject;
+    reject.local = CommId(1);
+    Outcome out;
+    const TransactionId said(asked.value + (guessed ? 0 : 1));
+    EXPECT_EQ(ends.passive.on_message({said, reject}, ends.now, out), guessed);
+    EXPECT_EQ(ends.passive.phase(), guessed ? Phase::kEnded : Phase::kReplySent);
+  }
+}
+
+TEST(Connection, patience_asked_for_without_end_is_given_for_a_while) {
   Ends ends;
-  ends.establish();
-  Outcome out;
-  ends.active.on_message({{}, DisconnectRequest{CommId(9), CommId(1), {}, {}}}, ends.now, out);
-  ends.active.on_message({{}, Reply{}}, ends.now, out);
-  EXPECT_TRUE(out.messages.empty());
-  EXPECT_TRUE(out.events.empty());
-  EXPECT_EQ(ends.active.phase(), Phase::kEstablished);
+  ends.request();
+  ends.to_passive();
+  Message patience = ends.from_passive.messages.front();
+  std::get<Acknowledgement>(patience.body).service_timeout = 31;
+  const Nanoseconds begun = ends.now;
+  constexpr Nanoseconds kStep = 1000 * kMs;
+  for (int i = 0; i < 3600 && ends.active.phase() == Phase::kRequestSent; ++i) {
+    ends.active.on_message(patience, ends.now, ends.from_active);
+    ends.now += kStep;
+    ends.active.on_timer(ends.now, ends.from_active);
+  }
+  EXPECT_EQ(ends.active.phase(), Phase::kEnded);
+  EXPECT_LT(ends.now - begun, 4 * 75 * kStep) << "once for each of the four times it was sent";
 }
 
 TEST(Connection, extended_queue_pairs_are_told_as_contexts) {
@@ -337,7 +441,8 @@ TEST(Connection, extended_queue_pairs_are_told_as_contexts) {
 }
 
 TEST(ServiceQuery, asks_until_it_is_answered) {
-  ServiceQuery query(CommId(5), {.first_retry_ns = 10, .last_retry_ns = 10, .retries = 2});
+  ServiceQuery query(CommId(5), TransactionId(6),
+                     {.first_retry_ns = 10, .last_retry_ns = 10, .retries = 2});
   Outcome asked;
   ASSERT_TRUE(query.ask({}, 0, asked));
   EXPECT_FALSE(query.ask({}, 0, asked));
@@ -362,8 +467,21 @@ TEST(ServiceQuery, asks_until_it_is_answered) {
   EXPECT_EQ(query.deadline(), kNever);
 }
 
+TEST(ServiceQuery, an_answer_must_have_the_transaction_of_the_question) {
+  ServiceQuery query(CommId(5), TransactionId(6), {});
+  Outcome out;
+  query.ask({}, 0, out);
+  ServiceReply reply;
+  reply.request = CommId(5);
+  EXPECT_FALSE(query.on_message({TransactionId(7), reply}, out));
+  EXPECT_TRUE(out.events.empty());
+  EXPECT_TRUE(query.on_message({TransactionId(6), reply}, out));
+  EXPECT_EQ(kinds(out.events), std::vector{Kind::kResolved});
+}
+
 TEST(ServiceQuery, ends_without_an_answer) {
-  ServiceQuery query(CommId(5), {.first_retry_ns = 10, .last_retry_ns = 10, .retries = 2});
+  ServiceQuery query(CommId(5), TransactionId(6),
+                     {.first_retry_ns = 10, .last_retry_ns = 10, .retries = 2});
   Outcome out;
   query.ask({}, 0, out);
   for (int i = 0; i < 3; ++i) query.on_timer(query.deadline(), out);

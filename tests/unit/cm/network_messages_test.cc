@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "cm/host_exchange.h"
+#include "cm/provenance.h"
 #include "cm/stray.h"
 
 namespace weft::cm {
@@ -68,7 +69,9 @@ TEST(HandOver, finds_a_port_that_is_bound_to_all_addresses) {
   EXPECT_EQ(next_packet(server), question_for<Request>(port));
   Gid ipv6;
   ipv6.raw[0] = 0xFD;
-  EXPECT_EQ(hand_over(question_for<Request>(port, ipv6)), HandedOver::kNobody);
+  Packet packet = question_for<Request>(port, ipv6);
+  packet.destination = ipv6;
+  EXPECT_EQ(hand_over(packet), HandedOver::kNobody);
 }
 
 TEST(HandOver, brings_an_answer_to_whoever_has_the_number) {
@@ -91,6 +94,61 @@ TEST(HandOver, says_when_it_is_for_nobody) {
     gone = exchange.claim_block(base::system_random()).value();
   }
   EXPECT_EQ(hand_over(ready_for(CommId(std::uint32_t{gone.value} << 16 | 5))), HandedOver::kNobody);
+}
+
+TEST(HandOver, brings_a_question_to_the_address_where_its_frame_arrived) {
+  auto server = HostExchange::create().value();
+  const Gid loopback = Gid::ipv4(127, 0, 0, 1), other = Gid::ipv4(10, 1, 2, 9);
+  const Port port = unused_port();
+  ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAddress, loopback}, {}));
+  ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAddress, other}, {}));
+  // Whatever the private data claims.
+  for (const Gid& claimed : {loopback, other}) {
+    EXPECT_EQ(hand_over(question_for<Request>(port, claimed)), HandedOver::kNobody);
+    EXPECT_EQ(hand_over(question_for<ServiceRequest>(port, claimed)), HandedOver::kNobody);
+  }
+}
+
+template <class Question>
+void expect_truth() {
+  const Packet honest = question_for<Question>(Port(1));
+  EXPECT_TRUE(is_credible(honest));
+  const Gid other = Gid::ipv4(10, 1, 2, 9), loopback = Gid::ipv4(127, 0, 0, 1);
+  for (const Gid& lie : {other, loopback, Gid{}, Gid::ipv4(255, 255, 255, 255)}) {
+    EXPECT_FALSE(is_credible(question_for<Question>(Port(1), lie))) << "another destination";
+    Packet packet = honest;
+    packet.source = lie;
+    EXPECT_FALSE(is_credible(packet)) << "another source";
+  }
+  Packet headless = honest;
+  std::get<Question>(headless.message.body).private_data = {};
+  std::get<Question>(headless.message.body).private_data[1] = std::byte{0x50};
+  EXPECT_TRUE(is_credible(headless)) << "it claims nothing";
+}
+
+TEST(Provenance, what_a_question_claims_must_be_what_the_frame_says) {
+  expect_truth<Request>();
+  expect_truth<ServiceRequest>();
+}
+
+TEST(Provenance, an_ipv4_address_in_an_ipv6_header_is_the_same_address) {
+  Packet packet = question_for<Request>(Port(1));
+  emit_ip_header({true, Port(1), kFarHost, kThisHost},
+                 std::get<Request>(packet.message.body).private_data);
+  EXPECT_TRUE(is_credible(packet));
+}
+
+TEST(Provenance, no_frame_crosses_the_border_of_loopback_or_comes_to_a_group) {
+  const Gid loopback = Gid::ipv4(127, 0, 0, 1), group = Gid::ipv4(239, 1, 2, 3);
+  const auto credible = [](const Gid& from, const Gid& to) {
+    return is_credible({from, to, {TransactionId(8), ReadyToUse{}}, true});
+  };
+  EXPECT_TRUE(credible(kFarHost, kThisHost));
+  EXPECT_TRUE(credible(Gid::ipv4(127, 0, 0, 2), loopback));
+  EXPECT_FALSE(credible(kFarHost, loopback));
+  EXPECT_FALSE(credible(loopback, kThisHost));
+  EXPECT_FALSE(credible(kFarHost, group));
+  EXPECT_FALSE(credible(group, kThisHost));
 }
 
 template <class Body>

@@ -137,7 +137,7 @@ TEST(LocalSocket, refuses_names_that_do_not_fit) {
   EXPECT_EQ(LocalSocket::listen("").error().code, Errc::kInvalidArgument);
   EXPECT_EQ(LocalSocket::connect("").error().code, Errc::kInvalidArgument);
   std::string name = unique_name();
-  name.resize(107, 'x');
+  name.resize(kMostNameBytes, 'x');
   const auto longest = LocalSocket::listen(name).value();
   EXPECT_EQ(LocalSocket::listen(name + "x").error().code, Errc::kInvalidArgument);
   name.back() = 'y';  // the last letter counts

@@ -1,8 +1,6 @@
 // Several ports on one address. That they are in one process makes no difference to the kernel.
 #include "port/address_share.h"
 
-#include <sys/un.h>
-
 #include <chrono>
 
 #include "udp_fixture.h"
@@ -120,24 +118,17 @@ TEST_F(SharedAddress, is_refused_when_somebody_has_it_alone) {
 
 TEST_F(SharedAddress, ignores_what_is_no_parcel) {
   const auto port = join();
-  const std::string name = "weft-port/" + network::to_string(address) + "/0";
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ASSERT_GE(fd, 0);
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), to.sun_path + 1);
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const auto caller = host::LocalSocket::connect("weft-port/" + network::to_string(address) + "/0");
+  ASSERT_TRUE(caller);
   base::SeededRandom random(9);
   for (std::size_t bytes = 1; bytes < 200; ++bytes) {
     Bytes junk(bytes);
     random.fill(junk);
-    const void* const any = &to;
-    sendto(fd, junk.data(), junk.size(), MSG_DONTWAIT, static_cast<const sockaddr*>(any), size);
+    ASSERT_TRUE(caller->send(junk, {}));
     Collector collector;
     for (int k = 0; k < 8; ++k) port->receive(collector, 8);
     EXPECT_TRUE(collector.frames.empty()) << bytes;
   }
-  close(fd);
 }
 
 }  // namespace
