@@ -43,9 +43,4 @@ Fd open_own_pidfd() {
   return Fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
 }
 
-Fd open_own_memory() {
-  const ForkHold hold;
-  return Fd(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
-}
-
 }  // namespace weft::host

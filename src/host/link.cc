@@ -26,30 +26,6 @@ void knock(int doorbell) {
   if (doorbell >= 0) eventfd_write(doorbell, 1);  // non-blocking; a full one is rung already
 }
 
-/// Walks two lists of equal length together and calls copy(local, remote, bytes) for each piece.
-template <class Copy>
-bool for_each_piece(std::span<const iovec> local, std::span<const iovec> remote, Copy copy) {
-  std::size_t l = 0, l_at = 0;
-  for (const iovec& far : remote) {
-    std::size_t done = 0;
-    while (done < far.iov_len) {
-      if (l == local.size()) return false;
-      const std::size_t n = std::min(local[l].iov_len - l_at, far.iov_len - done);
-      if (n > 0 && !copy(static_cast<std::byte*>(local[l].iov_base) + l_at,
-                         reinterpret_cast<std::uint64_t>(far.iov_base) + done, n)) {
-        return false;
-      }
-      done += n;
-      l_at += n;
-      if (l_at == local[l].iov_len) {
-        ++l;
-        l_at = 0;
-      }
-    }
-  }
-  return true;
-}
-
 bool not_allowed(int error) { return error == EPERM || error == ENOSYS || error == EACCES; }
 
 }  // namespace
@@ -104,6 +80,7 @@ void Outbound::take(Message message) {
   const auto note = parse_handshake(message);
   if (!note || note->note == Note::kHello) return hang_up();
   if (note->note == Note::kArena) {
+    if (owner_checks) return;
     auto memory = SharedMemory::receive(message.fds[0].release(), note->arena_bytes,
                                         note->arena_bytes, SharedMemory::Peers::kWrite);
     if (!memory) return;  // it is reached by system calls, then
@@ -128,10 +105,9 @@ void Outbound::take(Message message) {
     event.data.u64 = watched_as_;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, pidfd_.get(), &event);
   }
-  if (note->has_memory) memory_ = std::move(message.fds[next++]);
   addresses_.assign(note->addresses.begin(), note->addresses.begin() + note->address_count);
-  if (pid_ == 0) process_vm_refused_.store(true, std::memory_order_relaxed);
-  if (pid_ == 0 && !memory_) refuse_copies("its process number is not visible from here", 0);
+  owner_checks = owner_checks || note->owner_checks;
+  if (pid_ == 0 && !owner_checks) refuse_copies("its process number is not visible from here", 0);
   welcome_.store(true, std::memory_order_release);
 }
 
@@ -168,24 +144,12 @@ bool Outbound::copy(Direction direction, std::span<const iovec> near, std::span<
     return false;
   }
   const bool reads = direction == Direction::kRead;
-  if (!process_vm_refused_.load(std::memory_order_relaxed)) {
-    const auto call = reads ? process_vm_readv : process_vm_writev;
-    const ssize_t n = call(pid_, near.data(), near.size(), far.data(), far.size(), 0);
-    if (n == static_cast<ssize_t>(length)) return true;
-    if (n >= 0) errno = EFAULT;
-    if (!not_allowed(errno)) return false;
-    process_vm_refused_.store(true, std::memory_order_relaxed);
-    if (!memory_) {
-      refuse_copies(reads ? "process_vm_readv" : "process_vm_writev", errno);
-      return false;
-    }
-  }
-  const int memory = memory_.checked();
-  return for_each_piece(near, far, [&](std::byte* here, std::uint64_t there, std::size_t n) {
-    const auto at = static_cast<off_t>(there);
-    const ssize_t done = reads ? pread(memory, here, n, at) : pwrite(memory, here, n, at);
-    return done == static_cast<ssize_t>(n);
-  });
+  const auto call = reads ? process_vm_readv : process_vm_writev;
+  const ssize_t n = call(pid_, near.data(), near.size(), far.data(), far.size(), 0);
+  if (n == static_cast<ssize_t>(length)) return true;
+  if (n >= 0) errno = EFAULT;
+  if (not_allowed(errno)) refuse_copies(reads ? "process_vm_readv" : "process_vm_writev", errno);
+  return false;
 }
 
 }  // namespace weft::host

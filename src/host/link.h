@@ -58,6 +58,9 @@ class Outbound {
   ProcessView process;
   PublicView tables;
   bool fence = false;  ///< flight words need a fence of our own
+  /// Nobody touches the other's memory: the target executes what the ring brings it. Either side
+  /// may want it so (settings.h).
+  bool owner_checks = false;
   std::atomic<bool> dead{false};
 
   base::BiasedLock lock;  ///< guards the three that follow; below the locks of queue pairs
@@ -125,10 +128,8 @@ class Outbound {
   pid_t pid_;  ///< 0: not visible from here
   LocalSocket socket_;
   Fd pidfd_, doorbell_;
-  Fd memory_;  ///< the target's own /proc/self/mem, when it could open that
   std::vector<Gid> addresses_;
   std::atomic<bool> welcome_{false};
-  mutable std::atomic<bool> process_vm_refused_{false};
   mutable std::atomic<bool> copy_refused_{false};
   base::Lock socket_lock_;
   base::Lock arena_lock_;

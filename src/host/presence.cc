@@ -16,6 +16,8 @@
 #include "base/assert.h"
 #include "host/arena_registry.h"
 #include "host/fork.h"
+#include "host/same_user.h"
+#include "host/settings.h"
 #include "host/system_error.h"
 #include "obs/log.h"
 
@@ -46,13 +48,17 @@ Result<std::unique_ptr<Presence>> Presence::create(std::vector<Gid> addresses,
   WEFT_ASSERT(!addresses.empty() && addresses.size() <= kMaxAddresses);
   auto page = ProcessPage::mine();
   if (!page) return tl::unexpected(page.error());
-  auto tables = PublicTables::create(random.draw<std::uint32_t>() | 1, hidden);
+  // Whoever is shown no keys need not know how their numbers are made.
+  const bool checks = host::owner_checks();
+  auto tables = PublicTables::create(random.draw<std::uint32_t>() | 1,
+                                     checks ? base::Permutation24(random) : hidden);
   if (!tables) return tl::unexpected(tables.error());
   std::unique_ptr<Presence> presence(new Presence);
   presence->addresses_ = std::move(addresses);
   presence->random_ = &random;
   presence->page_ = *page;
   presence->tables_ = std::move(*tables);
+  presence->owner_checks_ = checks;
   const ForkHold hold;
   presence->epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!presence->epoll_) return system_error("epoll_create1", errno);
@@ -197,7 +203,7 @@ void Presence::accept_from(Watched& listener) {
       return;
     }
     const auto peer = socket->peer();
-    if (!peer || peer->uid != geteuid()) {
+    if (!peer || !is_same_user(peer->uid, socket->fd())) {
       obs::log().info("a process of user {} was turned away: same-host links are for one user",
                       peer ? peer->uid : 0);
       continue;
@@ -232,7 +238,7 @@ void Presence::answer(std::uint64_t id, Watched& caller) {
 
 Result<std::shared_ptr<Inbound>> Presence::welcome(LocalSocket socket, Message hello) {
   const auto note = parse_handshake(hello);
-  if (!note || note->note != Note::kHello || note->has_memory) {
+  if (!note || note->note != Note::kHello || note->owner_checks) {
     return fail(Errc::kInvalidArgument, "hello: not of this version");
   }
   auto link = std::make_shared<Inbound>();
@@ -254,12 +260,10 @@ Result<std::shared_ptr<Inbound>> Presence::welcome(LocalSocket socket, Message h
   reply.address_count = static_cast<std::uint16_t>(addresses_.size());
   std::copy(addresses_.begin(), addresses_.end(), reply.addresses.begin());
   const Fd pidfd = open_own_pidfd();
-  const Fd memory = open_own_memory();
   std::vector<int> fds{page_->fd(), tables_->fd(), page_->doorbell()};
   reply.has_pidfd = bool(pidfd);
   if (pidfd) fds.push_back(pidfd.get());
-  reply.has_memory = bool(memory);
-  if (memory) fds.push_back(memory.get());
+  reply.owner_checks = owner_checks_;
 
   const std::lock_guard guard(lock_);
   if (auto ok = socket.send(std::as_bytes(std::span(&reply, 1)), fds); !ok) {
@@ -313,11 +317,14 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   if (!socket) return tl::unexpected(socket.error());
   const auto peer = socket->peer();
   if (!peer) return tl::unexpected(peer.error());
-  if (peer->uid != geteuid()) {
+  if (!is_same_user(peer->uid, socket->fd())) {
     return fail(Errc::kNotPermitted,
                 fmt::format("the process at that address belongs to user {}, not to {}: same-host "
-                            "links are for one user; use addresses of your own on the network",
-                            peer->uid, geteuid()));
+                            "links are for one user; use addresses of your own on the network{}",
+                            peer->uid, geteuid(),
+                            peer->uid != geteuid() ? ""
+                                                   : " (in this user namespace many users have "
+                                                     "that number)"));
   }
   auto ring = RingProducer::create();
   if (!ring) return tl::unexpected(ring.error());
@@ -334,6 +341,7 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   }
   auto link = std::make_shared<Outbound>(std::move(*socket), std::move(*ring), peer->pid);
   link->fence = page_->cannot_membarrier();
+  link->owner_checks = owner_checks_;
   link->set_called(gid, block);
   {
     const std::lock_guard guard(lock_);
@@ -366,6 +374,7 @@ void Presence::list_outbound() {
 // ---- keys -----------------------------------------------------------------------------------
 
 void Presence::show(std::uint32_t slot, const memory::KeyTable::Entry& entry) {
+  if (owner_checks_) return;
   const std::uint32_t arena = tables_->show_key(slot, entry);
   if (arena != 0) offer_arena(arena);
 }

@@ -8,21 +8,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string_view>
 
 #include "base/lock.h"
 #include "host/fork.h"
+#include "host/settings.h"
 #include "memory/guard.h"
 
 namespace weft::host {
 namespace {
 
 void allow_copies() {
-  const char* const wish = std::getenv("WEFT_PTRACER");
-  if (wish != nullptr && std::string_view(wish) == "off") return;
+  if (!lets_others_trace()) return;
   // Without Yama there is nothing to allow, and the call is refused.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }

@@ -83,7 +83,7 @@ class ProcessView {
 
 /// This process's own page: made at first use, never destroyed; a forked child makes another.
 /// Making it allows processes of the same user to copy from and to this one also where the Yama
-/// security module asks for that (PR_SET_PTRACER_ANY), unless WEFT_PTRACER=off says no.
+/// security module asks for that (PR_SET_PTRACER_ANY), unless the settings say no.
 class ProcessPage {
  public:
   static Result<ProcessPage*> mine();

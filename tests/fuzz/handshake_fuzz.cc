@@ -45,7 +45,7 @@ struct Things {
   host::RingProducer ring = host::RingProducer::create().value();
   host::Fd bell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   host::Fd pidfd = host::open_own_pidfd();
-  host::Fd memory = host::open_own_memory();
+  host::Fd memory{open("/proc/self/mem", O_RDWR | O_CLOEXEC)};
   host::Fd zero{open("/dev/zero", O_RDWR | O_CLOEXEC)};
   host::Fd unsealed{memfd_create("weft-fuzz", MFD_CLOEXEC)};
   host::SharedMemory arena =
@@ -65,7 +65,6 @@ struct Things {
     std::vector<int> fds{page->fd(), note.note == Note::kHello ? ring.fd() : tables->fd(),
                          bell.get()};
     if (note.has_pidfd) fds.push_back(pidfd.get());
-    if (note.has_memory) fds.push_back(memory.get());
     return fds;
   }
 };
@@ -81,7 +80,7 @@ Said any_note(ByteFeed& feed, const Things& things) {
   Handshake& note = said.note;
   note.note = static_cast<Note>(feed.below(8) == 0 ? feed.byte() : feed.below(3));
   note.has_pidfd = feed.below(2) != 0 && things.pidfd;
-  note.has_memory = feed.below(2) != 0 && things.memory;
+  note.owner_checks = feed.below(2) != 0;
   note.address_count = feed.below(4) == 0 ? feed.byte() : std::uint16_t{1};
   note.arena = feed.byte();
   note.arena_bytes = feed.below(4) == 0 ? feed.word() : 8192;

@@ -41,8 +41,8 @@ TEST(Handshake, is_understood_with_as_many_descriptors_as_it_says) {
     for (unsigned flags = 0; flags < 4; ++flags) {
       Handshake note = note_of(kind);
       note.has_pidfd = (flags & 1) != 0;
-      note.has_memory = (flags & 2) != 0;
-      const std::size_t wanted = 3 + (flags & 1) + (flags >> 1);
+      note.owner_checks = (flags & 2) != 0;
+      const std::size_t wanted = 3 + (flags & 1);
       for (std::size_t fds = 0; fds < 7; ++fds) {
         EXPECT_EQ(parse_handshake(message_of(note, fds)).has_value(), fds == wanted);
       }
@@ -77,7 +77,7 @@ TEST(Handshake, with_something_wrong_is_refused) {
 }
 
 TEST(Handshake, whose_truth_values_are_neither_is_refused) {
-  for (const std::size_t at : {offsetof(Handshake, has_pidfd), offsetof(Handshake, has_memory)}) {
+  for (const std::size_t at : {offsetof(Handshake, has_pidfd), offsetof(Handshake, owner_checks)}) {
     for (const int value : {2, 3, 0x80, 0xFF}) {
       for (std::size_t fds = 3; fds < 6; ++fds) {
         Message message = message_of(note_of(Note::kWelcome), fds);
@@ -118,15 +118,6 @@ TEST(Handshake, pidfd_that_is_none_is_not_waited_on) {
   EXPECT_FALSE(take_pidfd(Fd(eventfd(0, EFD_CLOEXEC))));
   EXPECT_FALSE(take_pidfd(Fd()));
   EXPECT_TRUE(take_pidfd(open_own_pidfd()));
-}
-
-TEST(Handshake, own_memory_reads_what_the_process_has) {
-  const std::uint64_t secret = 0x1122334455667788;
-  std::uint64_t seen = 0;
-  const Fd memory = open_own_memory();
-  ASSERT_TRUE(memory);
-  EXPECT_EQ(pread(memory.get(), &seen, sizeof seen, reinterpret_cast<off_t>(&secret)), 8);
-  EXPECT_EQ(seen, secret);
 }
 
 // ---- what an initiator takes from its target ------------------------------------------------
@@ -229,9 +220,8 @@ TEST_F(OutboundTest, leaves_no_descriptor_behind_whatever_came) {
     Pair fresh;
     Outbound other(std::move(fresh.here), RingProducer::create().value(), getpid());
     Handshake note = note_of(i % 2 == 0 ? Note::kWelcome : Note::kHello);
-    note.has_memory = i % 3 == 0;
     std::vector<int> fds = good();
-    if (note.has_memory) fds.push_back(bell.get());
+    if (i % 3 == 0) fds.push_back(bell.get());
     ASSERT_TRUE(fresh.there.send(std::as_bytes(std::span(&note, 1)), fds));
     other.receive(0);
   }
