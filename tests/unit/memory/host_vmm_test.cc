@@ -45,6 +45,7 @@ TEST(HostVmm, refuses_a_hole_anywhere_in_the_range) {
 }
 
 TEST(HostVmm, refuses_to_write_where_the_process_may_only_read) {
+  // B4.14
   HostVmm vmm;
   for (const std::size_t count : {5U, 100U}) {
     for (const std::size_t where : {std::size_t{0}, count / 2, count - 1}) {
