@@ -17,8 +17,8 @@ inline constexpr std::uint32_t kHandshakeMagic = 0x7765'6674;
 inline constexpr std::uint16_t kHandshakeVersion = 2;
 
 enum class Note : std::uint16_t {
-  kHello,    ///< initiator: page, ring, doorbell [, pidfd]
-  kWelcome,  ///< target: page, tables, doorbell [, pidfd]
+  kHello,    ///< initiator: page, ring [, pidfd]
+  kWelcome,  ///< target: page, tables [, pidfd]
   kArena,    ///< target: the memfd of an arena
 };
 
@@ -47,15 +47,14 @@ inline std::optional<Handshake> parse_handshake(const Message& message) {
   }
   std::size_t fds = 1;
   if (note.note != Note::kArena) {
-    fds = 3u + (note.has_pidfd ? 1 : 0);
+    fds = 2u + (note.has_pidfd ? 1 : 0);
   }
   if (message.fds.size() != fds) return {};
   return note;
 }
 
-/// The fd if it is what its sender calls it, else none: it will be written to, or waited on.
-Fd take_eventfd(Fd fd);
-Fd take_pidfd(Fd fd);
+/// The fd if it is what its sender calls it, else none: it will be waited on.
+Fd take_pidfd(StrangeFd fd);
 /// Of this process; none when the kernel gives none.
 Fd open_own_pidfd();
 

@@ -1,12 +1,8 @@
 #include "host/link.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,10 +18,6 @@ namespace {
 /// A target that sends and sends keeps nobody here.
 constexpr int kNotesPerReceive = 256;
 
-void knock(int doorbell) {
-  if (doorbell >= 0) eventfd_write(doorbell, 1);  // non-blocking; a full one is rung already
-}
-
 bool not_allowed(int error) { return error == EPERM || error == ENOSYS || error == EACCES; }
 
 }  // namespace
@@ -38,18 +30,6 @@ bool Inbound::gone() const {
   return ends[1].revents != 0 || (ends[0].revents != 0 && !process.alive());
 }
 
-void Inbound::ring_doorbell() const {
-  flight_order(fence);
-  if (process.sleeping()) [[unlikely]]
-    knock(doorbell.checked());
-}
-
-void Outbound::ring_doorbell() const {
-  flight_order(fence);
-  if (process.sleeping()) [[unlikely]]
-    knock(doorbell_.checked());
-}
-
 bool Outbound::has(const Gid& gid, std::uint32_t block) const {
   return usable() && std::find(addresses_.begin(), addresses_.end(), gid) != addresses_.end() &&
          tables.has_block(block);
@@ -57,23 +37,35 @@ bool Outbound::has(const Gid& gid, std::uint32_t block) const {
 
 void Outbound::hang_up() {
   dead.store(true, std::memory_order_release);
-  // Whoever watches the socket clears up.
-  shutdown(socket_.fd(), SHUT_RDWR);
+  socket_.hang_up();  // whoever watches the socket clears up
 }
 
 // ---- what the target sends ------------------------------------------------------------------
 
 void Outbound::receive(int timeout_ms) {
   const std::lock_guard guard(socket_lock_);
-  for (int i = 0; i < kNotesPerReceive && !dead.load(std::memory_order_acquire); ++i) {
-    auto message = socket_.receive(sizeof(Handshake), timeout_ms);
-    if (!message) {
-      if (message.error().code != Errc::kTimedOut) hang_up();
-      return;
-    }
-    take(std::move(*message));
-    timeout_ms = 0;
+  if (timeout_ms > 0) socket_.wait(timeout_ms);
+  // Looked at first: a wake that comes meanwhile must not be taken in place of a note.
+  for (int i = 0; i < kNotesPerReceive && socket_.note_is_next() && take_next(); ++i) {
   }
+}
+
+void Outbound::serve() {
+  const std::lock_guard guard(socket_lock_);
+  for (int i = 0; i < kNotesPerReceive && take_next(); ++i) {
+  }
+}
+
+/// False: there is no more.
+bool Outbound::take_next() {
+  if (dead.load(std::memory_order_acquire)) return false;
+  auto message = socket_.receive(sizeof(Handshake), 0);
+  if (!message) {
+    if (message.error().code != Errc::kTimedOut) hang_up();
+    return false;
+  }
+  if (!message->is_wake()) take(std::move(*message));
+  return true;
 }
 
 void Outbound::take(Message message) {
@@ -81,7 +73,7 @@ void Outbound::take(Message message) {
   if (!note || note->note == Note::kHello) return hang_up();
   if (note->note == Note::kArena) {
     if (owner_checks) return;
-    auto memory = SharedMemory::receive(message.fds[0].release(), note->arena_bytes,
+    auto memory = SharedMemory::receive(std::move(message.fds[0]), note->arena_bytes,
                                         note->arena_bytes, SharedMemory::Peers::kWrite);
     if (!memory) return;  // it is reached by system calls, then
     memory->close_fd();
@@ -90,15 +82,13 @@ void Outbound::take(Message message) {
     return;
   }
   if (welcome_.load(std::memory_order_relaxed)) return hang_up();
-  auto seen = ProcessView::receive(message.fds[0].release());
-  auto shown = PublicView::receive(message.fds[1].release());
+  auto seen = ProcessView::receive(std::move(message.fds[0]));
+  auto shown = PublicView::receive(std::move(message.fds[1]));
   if (!seen || !shown) return hang_up();
   process = std::move(*seen);
   tables = std::move(*shown);
   fence = fence || process.cannot_membarrier();
-  std::size_t next = 2;
-  doorbell_ = take_eventfd(std::move(message.fds[next++]));
-  if (note->has_pidfd) pidfd_ = take_pidfd(std::move(message.fds[next++]));
+  if (note->has_pidfd) pidfd_ = take_pidfd(std::move(message.fds[2]));
   if (pidfd_ && is_ours(epoll_)) {
     epoll_event event{};
     event.events = EPOLLIN;

@@ -160,7 +160,7 @@ void Presence::on_event(std::uint64_t id, std::uint32_t events) {
   if (watched->listens) return accept_from(*watched);
   if (watched->outbound != nullptr) {
     Outbound& link = *watched->outbound;
-    link.receive(0);
+    link.serve();
     const bool gone =
         (events & (EPOLLHUP | EPOLLERR)) != 0 || (link.usable() && !link.process.alive());
     if (gone) link.dead.store(true, std::memory_order_release);
@@ -179,8 +179,10 @@ void Presence::on_event(std::uint64_t id, std::uint32_t events) {
     return forget(id);
   }
   if (watched->inbound != nullptr) {
-    // A target sends, an initiator never does after its hello: whatever came is its end.
+    // An initiator wakes us, and says nothing else after its hello: whatever came is its end.
     Inbound& link = *watched->inbound;
+    const auto woken = link.socket.take_wake();
+    if (woken && (*woken || !link.gone())) return;
     link.dead.store(true, std::memory_order_release);
     const int epoll = epoll_.checked();
     if (link.pidfd) epoll_ctl(epoll, EPOLL_CTL_DEL, link.pidfd.get(), nullptr);
@@ -242,17 +244,16 @@ Result<std::shared_ptr<Inbound>> Presence::welcome(LocalSocket socket, Message h
     return fail(Errc::kInvalidArgument, "hello: not of this version");
   }
   auto link = std::make_shared<Inbound>();
-  auto process = ProcessView::receive(hello.fds[0].release());
+  auto process = ProcessView::receive(std::move(hello.fds[0]));
   if (!process) return tl::unexpected(process.error());
-  auto ring = SharedMemory::receive(hello.fds[1].release(), kRingMemoryBytes, kRingMemoryBytes,
+  auto ring = SharedMemory::receive(std::move(hello.fds[1]), kRingMemoryBytes, kRingMemoryBytes,
                                     SharedMemory::Peers::kWrite);
   if (!ring) return tl::unexpected(ring.error());
   ring->close_fd();
   link->process = std::move(*process);
   link->ring = RingConsumer(std::move(*ring));
   link->fence = page_->cannot_membarrier() || link->process.cannot_membarrier();
-  link->doorbell = take_eventfd(std::move(hello.fds[2]));
-  if (note->has_pidfd) link->pidfd = take_pidfd(std::move(hello.fds[3]));
+  if (note->has_pidfd) link->pidfd = take_pidfd(std::move(hello.fds[2]));
   link->addresses.assign(note->addresses.begin(), note->addresses.begin() + note->address_count);
 
   Handshake reply;
@@ -260,7 +261,7 @@ Result<std::shared_ptr<Inbound>> Presence::welcome(LocalSocket socket, Message h
   reply.address_count = static_cast<std::uint16_t>(addresses_.size());
   std::copy(addresses_.begin(), addresses_.end(), reply.addresses.begin());
   const Fd pidfd = open_own_pidfd();
-  std::vector<int> fds{page_->fd(), tables_->fd(), page_->doorbell()};
+  std::vector<int> fds{page_->fd(), tables_->fd()};
   reply.has_pidfd = bool(pidfd);
   if (pidfd) fds.push_back(pidfd.get());
   reply.owner_checks = owner_checks_;
@@ -333,7 +334,7 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   hello.address_count = static_cast<std::uint16_t>(addresses_.size());
   std::copy(addresses_.begin(), addresses_.end(), hello.addresses.begin());
   const Fd pidfd = open_own_pidfd();
-  std::vector<int> fds{page_->fd(), ring->fd(), page_->doorbell()};
+  std::vector<int> fds{page_->fd(), ring->fd()};
   hello.has_pidfd = bool(pidfd);
   if (pidfd) fds.push_back(pidfd.get());
   if (auto ok = socket->send(std::as_bytes(std::span(&hello, 1)), fds); !ok) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <string>
@@ -36,7 +35,7 @@ class Intruder {
   void say_hello() {
     host::Handshake hello;
     hello.note = host::Note::kHello;
-    const std::vector<int> fds{page->fd(), ring.fd(), bell.get()};
+    const std::vector<int> fds{page->fd(), ring.fd()};
     static_cast<void>(socket.send(std::as_bytes(std::span(&hello, 1)), fds));
   }
   /// Everything that came, up to the first pause or the end; true: it was welcome.
@@ -54,7 +53,6 @@ class Intruder {
 
   host::ProcessPage* page = host::ProcessPage::mine().value();
   host::RingProducer ring = host::RingProducer::create().value();
-  host::Fd bell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   host::LocalSocket socket;
   std::vector<host::Message> received;
 };
