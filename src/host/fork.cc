@@ -164,7 +164,10 @@ int close_in_child(int fd) {
   return ForkRegistry::instance().add_fd(fd);
 }
 
-void fd_is_gone(int fd) { ForkRegistry::instance().remove_fd(fd); }
+void fd_is_gone(int fd) {
+  forget_inode(fd);
+  ForkRegistry::instance().remove_fd(fd);
+}
 
 void call_in_child(void (*function)()) { ForkRegistry::instance().add(function); }
 

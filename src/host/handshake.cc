@@ -1,6 +1,5 @@
 #include "host/handshake.h"
 
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,42 +9,21 @@
 #include "host/fork.h"
 
 namespace weft::host {
-namespace {
 
-bool is_called(int fd, std::string_view name) {
-  char target[64];
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t n = readlink(path.c_str(), target, sizeof target);
-  return n > 0 && std::string_view(target, static_cast<std::size_t>(n)) == name;
-}
-
-}  // namespace
-
-Fd take_eventfd(Fd fd) {
-  if (!is_called(fd.get(), "anon_inode:[eventfd]")) return {};
-  const int flags = fcntl(fd.get(), F_GETFL);
-  if (flags < 0 || fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) return {};
-  return fd;
-}
-
-Fd take_pidfd(Fd fd) {
+Fd take_pidfd(StrangeFd fd) {
   // Newer kernels keep them in a file system of their own.
   const std::string path = "/proc/self/fd/" + std::to_string(fd.get());
   char target[64];
   const ssize_t n = readlink(path.c_str(), target, sizeof target);
   const std::string_view name(target, n > 0 ? static_cast<std::size_t>(n) : 0);
-  if (name == "anon_inode:[pidfd]" || name.starts_with("pidfd:")) return fd;
-  return {};
+  if (name != "anon_inode:[pidfd]" && !name.starts_with("pidfd:")) return {};
+  know_by_inode(fd.get());
+  return fd.claim();
 }
 
 Fd open_own_pidfd() {
   const ForkHold hold;
   return Fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-}
-
-Fd open_own_memory() {
-  const ForkHold hold;
-  return Fd(open("/proc/self/mem", O_RDWR | O_CLOEXEC));
 }
 
 }  // namespace weft::host

@@ -14,11 +14,11 @@ namespace weft::host {
 
 inline constexpr std::size_t kMaxAddresses = 8;
 inline constexpr std::uint32_t kHandshakeMagic = 0x7765'6674;
-inline constexpr std::uint16_t kHandshakeVersion = 1;
+inline constexpr std::uint16_t kHandshakeVersion = 2;
 
 enum class Note : std::uint16_t {
-  kHello,    ///< initiator: page, ring, doorbell [, pidfd]
-  kWelcome,  ///< target: page, tables, doorbell [, pidfd] [, memory]
+  kHello,    ///< initiator: page, ring [, pidfd]
+  kWelcome,  ///< target: page, tables [, pidfd]
   kArena,    ///< target: the memfd of an arena
 };
 
@@ -27,7 +27,7 @@ struct Handshake {
   std::uint16_t version = kHandshakeVersion;
   Note note = Note::kHello;
   bool has_pidfd = false;
-  bool has_memory = false;
+  bool owner_checks = false;  ///< of a welcome: whatever touches memory goes through the ring
   std::uint16_t address_count = 0;
   std::uint32_t arena = 0;
   std::uint64_t arena_bytes = 0;
@@ -40,24 +40,22 @@ inline std::optional<Handshake> parse_handshake(const Message& message) {
   if (message.bytes.size() != sizeof note) return {};
   std::memcpy(&note, message.bytes.data(), sizeof note);
   const auto raw = std::to_integer<unsigned>(message.bytes[offsetof(Handshake, has_pidfd)]) |
-                   std::to_integer<unsigned>(message.bytes[offsetof(Handshake, has_memory)]);
+                   std::to_integer<unsigned>(message.bytes[offsetof(Handshake, owner_checks)]);
   if (raw > 1 || note.magic != kHandshakeMagic || note.version != kHandshakeVersion ||
       note.note > Note::kArena || note.address_count > kMaxAddresses) {
     return {};
   }
   std::size_t fds = 1;
   if (note.note != Note::kArena) {
-    fds = 3u + (note.has_pidfd ? 1 : 0) + (note.has_memory ? 1 : 0);
+    fds = 2u + (note.has_pidfd ? 1 : 0);
   }
   if (message.fds.size() != fds) return {};
   return note;
 }
 
-/// The fd if it is what its sender calls it, else none: it will be written to, or waited on.
-Fd take_eventfd(Fd fd);
-Fd take_pidfd(Fd fd);
+/// The fd if it is what its sender calls it, else none: it will be waited on.
+Fd take_pidfd(StrangeFd fd);
 /// Of this process; none when the kernel gives none.
 Fd open_own_pidfd();
-Fd open_own_memory();
 
 }  // namespace weft::host

@@ -1,12 +1,8 @@
 #include "host/link.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,34 +18,6 @@ namespace {
 /// A target that sends and sends keeps nobody here.
 constexpr int kNotesPerReceive = 256;
 
-void knock(int doorbell) {
-  if (doorbell >= 0) eventfd_write(doorbell, 1);  // non-blocking; a full one is rung already
-}
-
-/// Walks two lists of equal length together and calls copy(local, remote, bytes) for each piece.
-template <class Copy>
-bool for_each_piece(std::span<const iovec> local, std::span<const iovec> remote, Copy copy) {
-  std::size_t l = 0, l_at = 0;
-  for (const iovec& far : remote) {
-    std::size_t done = 0;
-    while (done < far.iov_len) {
-      if (l == local.size()) return false;
-      const std::size_t n = std::min(local[l].iov_len - l_at, far.iov_len - done);
-      if (n > 0 && !copy(static_cast<std::byte*>(local[l].iov_base) + l_at,
-                         reinterpret_cast<std::uint64_t>(far.iov_base) + done, n)) {
-        return false;
-      }
-      done += n;
-      l_at += n;
-      if (l_at == local[l].iov_len) {
-        ++l;
-        l_at = 0;
-      }
-    }
-  }
-  return true;
-}
-
 bool not_allowed(int error) { return error == EPERM || error == ENOSYS || error == EACCES; }
 
 }  // namespace
@@ -62,18 +30,6 @@ bool Inbound::gone() const {
   return ends[1].revents != 0 || (ends[0].revents != 0 && !process.alive());
 }
 
-void Inbound::ring_doorbell() const {
-  flight_order(fence);
-  if (process.sleeping()) [[unlikely]]
-    knock(doorbell.checked());
-}
-
-void Outbound::ring_doorbell() const {
-  flight_order(fence);
-  if (process.sleeping()) [[unlikely]]
-    knock(doorbell_.checked());
-}
-
 bool Outbound::has(const Gid& gid, std::uint32_t block) const {
   return usable() && std::find(addresses_.begin(), addresses_.end(), gid) != addresses_.end() &&
          tables.has_block(block);
@@ -81,30 +37,43 @@ bool Outbound::has(const Gid& gid, std::uint32_t block) const {
 
 void Outbound::hang_up() {
   dead.store(true, std::memory_order_release);
-  // Whoever watches the socket clears up.
-  shutdown(socket_.fd(), SHUT_RDWR);
+  socket_.hang_up();  // whoever watches the socket clears up
 }
 
 // ---- what the target sends ------------------------------------------------------------------
 
 void Outbound::receive(int timeout_ms) {
   const std::lock_guard guard(socket_lock_);
-  for (int i = 0; i < kNotesPerReceive && !dead.load(std::memory_order_acquire); ++i) {
-    auto message = socket_.receive(sizeof(Handshake), timeout_ms);
-    if (!message) {
-      if (message.error().code != Errc::kTimedOut) hang_up();
-      return;
-    }
-    take(std::move(*message));
-    timeout_ms = 0;
+  if (timeout_ms > 0) socket_.wait(timeout_ms);
+  // Looked at first: a wake that comes meanwhile must not be taken in place of a note.
+  for (int i = 0; i < kNotesPerReceive && socket_.note_is_next() && take_next(); ++i) {
   }
+}
+
+void Outbound::serve() {
+  const std::lock_guard guard(socket_lock_);
+  for (int i = 0; i < kNotesPerReceive && take_next(); ++i) {
+  }
+}
+
+/// False: there is no more.
+bool Outbound::take_next() {
+  if (dead.load(std::memory_order_acquire)) return false;
+  auto message = socket_.receive(sizeof(Handshake), 0);
+  if (!message) {
+    if (message.error().code != Errc::kTimedOut) hang_up();
+    return false;
+  }
+  if (!message->is_wake()) take(std::move(*message));
+  return true;
 }
 
 void Outbound::take(Message message) {
   const auto note = parse_handshake(message);
   if (!note || note->note == Note::kHello) return hang_up();
   if (note->note == Note::kArena) {
-    auto memory = SharedMemory::receive(message.fds[0].release(), note->arena_bytes,
+    if (owner_checks) return;
+    auto memory = SharedMemory::receive(std::move(message.fds[0]), note->arena_bytes,
                                         note->arena_bytes, SharedMemory::Peers::kWrite);
     if (!memory) return;  // it is reached by system calls, then
     memory->close_fd();
@@ -113,25 +82,22 @@ void Outbound::take(Message message) {
     return;
   }
   if (welcome_.load(std::memory_order_relaxed)) return hang_up();
-  auto seen = ProcessView::receive(message.fds[0].release());
-  auto shown = PublicView::receive(message.fds[1].release());
+  auto seen = ProcessView::receive(std::move(message.fds[0]));
+  auto shown = PublicView::receive(std::move(message.fds[1]));
   if (!seen || !shown) return hang_up();
   process = std::move(*seen);
   tables = std::move(*shown);
   fence = fence || process.cannot_membarrier();
-  std::size_t next = 2;
-  doorbell_ = take_eventfd(std::move(message.fds[next++]));
-  if (note->has_pidfd) pidfd_ = take_pidfd(std::move(message.fds[next++]));
+  if (note->has_pidfd) pidfd_ = take_pidfd(std::move(message.fds[2]));
   if (pidfd_ && is_ours(epoll_)) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = watched_as_;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, pidfd_.get(), &event);
   }
-  if (note->has_memory) memory_ = std::move(message.fds[next++]);
   addresses_.assign(note->addresses.begin(), note->addresses.begin() + note->address_count);
-  if (pid_ == 0) process_vm_refused_.store(true, std::memory_order_relaxed);
-  if (pid_ == 0 && !memory_) refuse_copies("its process number is not visible from here", 0);
+  owner_checks = owner_checks || note->owner_checks;
+  if (pid_ == 0 && !owner_checks) refuse_copies("its process number is not visible from here", 0);
   welcome_.store(true, std::memory_order_release);
 }
 
@@ -168,24 +134,12 @@ bool Outbound::copy(Direction direction, std::span<const iovec> near, std::span<
     return false;
   }
   const bool reads = direction == Direction::kRead;
-  if (!process_vm_refused_.load(std::memory_order_relaxed)) {
-    const auto call = reads ? process_vm_readv : process_vm_writev;
-    const ssize_t n = call(pid_, near.data(), near.size(), far.data(), far.size(), 0);
-    if (n == static_cast<ssize_t>(length)) return true;
-    if (n >= 0) errno = EFAULT;
-    if (!not_allowed(errno)) return false;
-    process_vm_refused_.store(true, std::memory_order_relaxed);
-    if (!memory_) {
-      refuse_copies(reads ? "process_vm_readv" : "process_vm_writev", errno);
-      return false;
-    }
-  }
-  const int memory = memory_.checked();
-  return for_each_piece(near, far, [&](std::byte* here, std::uint64_t there, std::size_t n) {
-    const auto at = static_cast<off_t>(there);
-    const ssize_t done = reads ? pread(memory, here, n, at) : pwrite(memory, here, n, at);
-    return done == static_cast<ssize_t>(n);
-  });
+  const auto call = reads ? process_vm_readv : process_vm_writev;
+  const ssize_t n = call(pid_, near.data(), near.size(), far.data(), far.size(), 0);
+  if (n == static_cast<ssize_t>(length)) return true;
+  if (n >= 0) errno = EFAULT;
+  if (not_allowed(errno)) refuse_copies(reads ? "process_vm_readv" : "process_vm_writev", errno);
+  return false;
 }
 
 }  // namespace weft::host

@@ -21,17 +21,37 @@
 
 namespace weft::host {
 
+/// Wakes the helper of the other process if it sleeps, once for each sleep: by a message on the
+/// link's own socket. Nobody else has that, and neither side can make the other wait there. Any
+/// thread.
+class Doorbell {
+ public:
+  /// After giving the process something. `fence`: what was given needs one to be seen first.
+  void ring(const ProcessView& process, const LocalSocket& socket, bool fence) {
+    flight_order(fence);
+    const std::uint32_t nap = process.nap();
+    if (nap != 0 && nap != rung_for_.load(std::memory_order_relaxed)) [[unlikely]] {
+      socket.wake();
+      // After: whoever finds it here counts on a message that has been sent.
+      rung_for_.store(nap, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::atomic<std::uint32_t> rung_for_{0};
+};
+
 /// An initiator in another process, as its target sees it. Constant but for what is said.
 struct Inbound {
   LocalSocket socket;
   Fd pidfd;
-  Fd doorbell;
   ProcessView process;
   RingConsumer ring;       ///< under Presence::receive_lock
   std::uint32_t owed = 0;  ///< lines of records executed and not yet given back; the same lock
   std::uint32_t idle_rounds = 0;  ///< since the last record; the same lock
   std::vector<Gid> addresses;
   bool fence = false;  ///< it or we cannot use membarrier
+  Doorbell doorbell;
   std::atomic<bool> dead{false};
 
   /// The process has ended, or has become another program: none of its threads is in the middle of
@@ -45,7 +65,7 @@ struct Inbound {
     ring_doorbell();
   }
   /// Wakes the initiator's helper if it sleeps. After giving records back.
-  void ring_doorbell() const;
+  void ring_doorbell() { doorbell.ring(process, socket, fence); }
 };
 
 /// A target in another process, as its initiator sees it.
@@ -58,6 +78,9 @@ class Outbound {
   ProcessView process;
   PublicView tables;
   bool fence = false;  ///< flight words need a fence of our own
+  /// Nobody touches the other's memory: the target executes what the ring brings it. Either side
+  /// may want it so (settings.h).
+  bool owner_checks = false;
   std::atomic<bool> dead{false};
 
   base::BiasedLock lock;  ///< guards the three that follow; below the locks of queue pairs
@@ -97,12 +120,15 @@ class Outbound {
     called_block_ = block;
   }
   /// Wakes the target's helper if it sleeps. After publishing.
-  void ring_doorbell() const;
+  void ring_doorbell() { doorbell_.ring(process, socket_, fence); }
 
   /// Where the arena is in this process; empty when it has not been sent (yet).
   std::span<std::byte> arena(std::uint32_t number);
-  /// Takes what the target sent: the welcome, arenas. Waits only when nothing is there.
+  /// Takes what the target sent: the welcome, arenas. Waits only when nothing is there. What wakes
+  /// the helper is left to it, with all that lies behind.
   void receive(int timeout_ms);
+  /// The same for the helper, which has been woken.
+  void serve();
   int socket_fd() const { return socket_.fd(); }
   int pidfd() const { return pidfd_.get(); }
 
@@ -115,6 +141,7 @@ class Outbound {
   bool can_copy() const { return !copy_refused_.load(std::memory_order_relaxed); }
 
  private:
+  bool take_next();
   void take(Message message);
   void refuse_copies(const char* call, int error) const;
 
@@ -124,11 +151,10 @@ class Outbound {
   std::uint64_t watched_as_ = 0;
   pid_t pid_;  ///< 0: not visible from here
   LocalSocket socket_;
-  Fd pidfd_, doorbell_;
-  Fd memory_;  ///< the target's own /proc/self/mem, when it could open that
+  Fd pidfd_;
+  Doorbell doorbell_;
   std::vector<Gid> addresses_;
   std::atomic<bool> welcome_{false};
-  mutable std::atomic<bool> process_vm_refused_{false};
   mutable std::atomic<bool> copy_refused_{false};
   base::Lock socket_lock_;
   base::Lock arena_lock_;

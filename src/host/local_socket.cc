@@ -27,9 +27,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
+/// What the kernel lets one message carry. Those that found no room in a buffer would be closed by
+/// the call, and that may wait for somebody.
+constexpr std::size_t kMostFds = 253;
 struct alignas(cmsghdr) ControlBuffer {
-  std::array<std::byte, CMSG_SPACE(kMaxMessageFds * sizeof(int))> bytes{};
+  std::array<std::byte, CMSG_SPACE(kMostFds * sizeof(int)) + CMSG_SPACE(sizeof(ucred))> bytes;
 };
+
+constexpr std::byte kWake{'w'};
+/// Messages that are still taken from a socket that is to be closed.
+constexpr int kLastMessages = 64;
 
 std::string describe(std::string_view step, std::string_view name) {
   return std::string(step) + " local socket \"" + std::string(name) + "\"";
@@ -45,7 +52,7 @@ tl::unexpected<Error> not_open() {
 }
 
 /// Takes over every fd that came with the message.
-void take_fds(msghdr& header, std::vector<Fd>& fds) {
+void take_fds(msghdr& header, std::vector<StrangeFd>& fds) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -58,7 +65,7 @@ void take_fds(msghdr& header, std::vector<Fd>& fds) {
 }
 
 /// What recvmsg gave: bytes of the message, or less than 0 and errno; the fds are in `message`.
-ssize_t receive_now(int socket, Message& message, int* flags) {
+ssize_t receive_now(int socket, Message& message, int* flags, bool* is_end = nullptr) {
   ControlBuffer control;
   iovec vector{message.bytes.data(), message.bytes.size()};
   msghdr header{};
@@ -69,6 +76,7 @@ ssize_t receive_now(int socket, Message& message, int* flags) {
   const ForkHold hold;
   const ssize_t count = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (count < 0) return count;
+  if (is_end != nullptr) *is_end = CMSG_FIRSTHDR(&header) == nullptr;
   take_fds(header, message.fds);
   *flags = header.msg_flags;
   return count;
@@ -80,11 +88,11 @@ Result<Message> judge(Message message, std::size_t count, int flags) {
     return fail(Errc::kInvalidArgument, "local socket: the peer sent a message of more than " +
                                             std::to_string(message.bytes.size()) + " bytes");
   }
+  if (message.fds.size() > kMaxMessageFds) {
+    return fail(Errc::kInvalidArgument, "local socket: the peer sent more than " +
+                                            std::to_string(kMaxMessageFds) + " descriptors");
+  }
   if ((flags & MSG_CTRUNC) != 0) {
-    if (message.fds.size() >= kMaxMessageFds) {
-      return fail(Errc::kInvalidArgument, "local socket: the peer sent more than " +
-                                              std::to_string(kMaxMessageFds) + " descriptors");
-    }
     return system_error("local socket: receiving descriptors", EMFILE);
   }
   // Nobody who speaks with us sends nothing; the end of the stream looks the same.
@@ -109,6 +117,8 @@ Result<bool> wait_for_input(int socket, bool forever, Clock::time_point deadline
 }
 
 }  // namespace
+
+bool Message::is_wake() const { return bytes.size() == 1 && bytes[0] == kWake && fds.empty(); }
 
 // ---- names --------------------------------------------------------------------------------------
 
@@ -233,7 +243,7 @@ Result<LocalSocket> LocalSocket::listen(std::string_view name) {
       if (!fd) return tl::unexpected(fd.error());
     }
     // After taking it: of two who do this at once, at least one sees the other.
-    if (!we_hold(name, held)) return LocalSocket(std::move(*fd));
+    if (!we_hold(name, held)) return LocalSocket(std::move(*fd), true);
     // The other one keeps it, unless it has seen us.
     fd->reset();
     std::this_thread::sleep_for(
@@ -264,6 +274,15 @@ Result<LocalSocket> LocalSocket::connect(std::string_view name) {
               describe("connecting to", name) +
                   ": nobody listens there in this network namespace; start that process, or share "
                   "the network namespace with it");
+}
+
+LocalSocket& LocalSocket::operator=(LocalSocket&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = std::move(other.fd_);
+    listens_ = other.listens_;
+  }
+  return *this;
 }
 
 Result<LocalSocket> LocalSocket::accept() const {
@@ -333,6 +352,77 @@ Result<void> LocalSocket::send(std::span<const std::byte> bytes, std::span<const
     default:
       return system_error("local socket: sending a message", errno);
   }
+}
+
+void LocalSocket::wake() const {
+  const int fd = fd_.checked();
+  // A queue that is full is readable.
+  if (fd >= 0) static_cast<void>(::send(fd, &kWake, sizeof kWake, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+Result<bool> LocalSocket::take_wake() const {
+  const int fd = fd_.checked();
+  if (fd < 0) return not_open();
+  Message message;
+  message.bytes.resize(1);
+  int flags = 0;
+  const ssize_t count = receive_now(fd, message, &flags);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count <= 0) return peer_is_gone();
+  if ((flags & MSG_TRUNC) != 0 || !message.is_wake()) {
+    return fail(Errc::kInvalidArgument, "local socket: the peer sent what it should not");
+  }
+  return true;
+}
+
+bool LocalSocket::note_is_next() const {
+  const int fd = fd_.checked();
+  std::array<std::byte, 2> first{};
+  const ssize_t count = fd < 0 ? 0 : recv(fd, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0) return errno != EAGAIN && errno != EINTR;
+  return count != 1 || first[0] != kWake;
+}
+
+bool LocalSocket::wait(int timeout_ms) const {
+  pollfd entry{fd_.checked(), POLLIN, 0};
+  return entry.fd >= 0 && poll(&entry, 1, timeout_ms) == 1;
+}
+
+void LocalSocket::hang_up() const {
+  if (const int fd = fd_.checked(); fd >= 0) shutdown(fd, SHUT_RDWR);
+}
+
+bool LocalSocket::drain() const {
+  hang_up();  // nothing comes after what is there
+  const int fd = fd_.get();
+  const int on = 1;
+  // Each message comes with the credentials of its sender then, unlike the end of the stream.
+  setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+  for (int i = 0; i < kLastMessages; ++i) {
+    Message message;
+    message.bytes.resize(1);
+    int flags = 0;
+    bool is_end = false;
+    if (receive_now(fd, message, &flags, &is_end) >= 0) {
+      if (is_end) return true;
+    } else if (errno != EINTR && errno != ECONNRESET) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void LocalSocket::close() {
+  if (fd_.checked() >= 0) {
+    if (listens_) {
+      hang_up();  // nobody connects from now on; those who have are closed one by one
+      while (accept()) {
+      }
+    } else if (!drain()) {
+      return close_aside(fd_.release());
+    }
+  }
+  fd_.reset();
 }
 
 Result<Message> LocalSocket::receive(std::size_t most, int timeout_ms) const {

@@ -1,7 +1,8 @@
 // Sockets between processes of one user on one host: AF_UNIX, abstract names (scoped to the network
 // namespace, gone with the process), messages with whole boundaries (SEQPACKET) that carry file
-// descriptors, close-on-exec. Everything that arrives is hostile. One thread at a time for each
-// object; no call waits for a peer, except receive() with a timeout.
+// descriptors, close-on-exec. Everything that arrives is hostile, also what has not been received
+// when a socket is closed: no call waits for a peer, whatever the peer sent, except receive() with
+// a timeout. One thread at a time for each object; any number for send() and wake().
 //
 // A name is anybody's to take. What another user holds counts as free: we take "<name>~<random>"
 // beside it, and whoever calls the name finds that by the kernel's list of names and their owners
@@ -16,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/fd.h"
+#include "host/strange_fd.h"
 #include "weft/result.h"
 
 namespace weft::host {
@@ -32,12 +33,18 @@ inline constexpr std::size_t kMostNameBytes = 107 - 17;
 
 struct Message {
   std::vector<std::byte> bytes;
-  std::vector<Fd> fds;
+  std::vector<StrangeFd> fds;
+
+  /// The peer only said that there is something to do.
+  bool is_wake() const;
 };
 
 class LocalSocket {
  public:
   LocalSocket() = default;
+  LocalSocket(LocalSocket&& other) noexcept = default;
+  LocalSocket& operator=(LocalSocket&& other) noexcept;
+  ~LocalSocket() { close(); }
   /// kBusy when a process of this user has the name. Names have 1 to kMostNameBytes bytes and begin
   /// with kNamePrefix.
   static Result<LocalSocket> listen(std::string_view name);
@@ -53,17 +60,33 @@ class LocalSocket {
   /// One message of at least a byte. Never blocks: kBusy when the peer's queue is full, kNotFound
   /// when it is gone. The fds stay the caller's.
   Result<void> send(std::span<const std::byte> bytes, std::span<const int> fds) const;
-  /// One message of at most `most` bytes; kTimedOut when there is none within `timeout_ms` (less
-  /// than 0: no limit), kNotFound when the peer is gone and all that it sent was received. A
-  /// message that is too long or has too many fds is an error and is dropped; no fd leaks.
+  /// One message of at most `most` bytes, from 1 up; kTimedOut when there is none within
+  /// `timeout_ms` (less than 0: no limit), kNotFound when the peer is gone and all that it sent was
+  /// received. A message that is too long or has too many fds is an error and is dropped; no fd
+  /// leaks.
   Result<Message> receive(std::size_t most, int timeout_ms) const;
 
+  /// Makes the peer's end readable, as long as the peer has not seen that it is. Never blocks.
+  void wake() const;
+  /// Takes what one wake() sent at the other end; false: there was none. kNotFound: the peer is
+  /// gone; kInvalidArgument: something else came.
+  Result<bool> take_wake() const;
+  /// There is something to receive, a message or the end, and the next is not a wake().
+  bool note_is_next() const;
+  /// False: there is nothing to receive, not even the end, after this time.
+  bool wait(int timeout_ms) const;
+
   int fd() const { return fd_.get(); }
-  void close() { fd_.reset(); }
+  /// The peer sees the end of the stream, also if it is not closed yet, or held by somebody else.
+  void hang_up() const;
+  void close();
 
  private:
-  explicit LocalSocket(Fd fd) : fd_(std::move(fd)) {}
+  explicit LocalSocket(Fd fd, bool listens = false) : fd_(std::move(fd)), listens_(listens) {}
+  /// What has not been received may be, or hold, a descriptor that takes long to close.
+  bool drain() const;
   Fd fd_;
+  bool listens_ = false;
 };
 
 }  // namespace weft::host

@@ -16,6 +16,8 @@
 #include "base/assert.h"
 #include "host/arena_registry.h"
 #include "host/fork.h"
+#include "host/same_user.h"
+#include "host/settings.h"
 #include "host/system_error.h"
 #include "obs/log.h"
 
@@ -46,13 +48,17 @@ Result<std::unique_ptr<Presence>> Presence::create(std::vector<Gid> addresses,
   WEFT_ASSERT(!addresses.empty() && addresses.size() <= kMaxAddresses);
   auto page = ProcessPage::mine();
   if (!page) return tl::unexpected(page.error());
-  auto tables = PublicTables::create(random.draw<std::uint32_t>() | 1, hidden);
+  // Whoever is shown no keys need not know how their numbers are made.
+  const bool checks = host::owner_checks();
+  auto tables = PublicTables::create(random.draw<std::uint32_t>() | 1,
+                                     checks ? base::Permutation24(random) : hidden);
   if (!tables) return tl::unexpected(tables.error());
   std::unique_ptr<Presence> presence(new Presence);
   presence->addresses_ = std::move(addresses);
   presence->random_ = &random;
   presence->page_ = *page;
   presence->tables_ = std::move(*tables);
+  presence->owner_checks_ = checks;
   const ForkHold hold;
   presence->epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!presence->epoll_) return system_error("epoll_create1", errno);
@@ -154,7 +160,7 @@ void Presence::on_event(std::uint64_t id, std::uint32_t events) {
   if (watched->listens) return accept_from(*watched);
   if (watched->outbound != nullptr) {
     Outbound& link = *watched->outbound;
-    link.receive(0);
+    link.serve();
     const bool gone =
         (events & (EPOLLHUP | EPOLLERR)) != 0 || (link.usable() && !link.process.alive());
     if (gone) link.dead.store(true, std::memory_order_release);
@@ -173,8 +179,10 @@ void Presence::on_event(std::uint64_t id, std::uint32_t events) {
     return forget(id);
   }
   if (watched->inbound != nullptr) {
-    // A target sends, an initiator never does after its hello: whatever came is its end.
+    // An initiator wakes us, and says nothing else after its hello: whatever came is its end.
     Inbound& link = *watched->inbound;
+    const auto woken = link.socket.take_wake();
+    if (woken && (*woken || !link.gone())) return;
     link.dead.store(true, std::memory_order_release);
     const int epoll = epoll_.checked();
     if (link.pidfd) epoll_ctl(epoll, EPOLL_CTL_DEL, link.pidfd.get(), nullptr);
@@ -197,7 +205,7 @@ void Presence::accept_from(Watched& listener) {
       return;
     }
     const auto peer = socket->peer();
-    if (!peer || peer->uid != geteuid()) {
+    if (!peer || !is_same_user(peer->uid, socket->fd())) {
       obs::log().info("a process of user {} was turned away: same-host links are for one user",
                       peer ? peer->uid : 0);
       continue;
@@ -232,21 +240,20 @@ void Presence::answer(std::uint64_t id, Watched& caller) {
 
 Result<std::shared_ptr<Inbound>> Presence::welcome(LocalSocket socket, Message hello) {
   const auto note = parse_handshake(hello);
-  if (!note || note->note != Note::kHello || note->has_memory) {
+  if (!note || note->note != Note::kHello || note->owner_checks) {
     return fail(Errc::kInvalidArgument, "hello: not of this version");
   }
   auto link = std::make_shared<Inbound>();
-  auto process = ProcessView::receive(hello.fds[0].release());
+  auto process = ProcessView::receive(std::move(hello.fds[0]));
   if (!process) return tl::unexpected(process.error());
-  auto ring = SharedMemory::receive(hello.fds[1].release(), kRingMemoryBytes, kRingMemoryBytes,
+  auto ring = SharedMemory::receive(std::move(hello.fds[1]), kRingMemoryBytes, kRingMemoryBytes,
                                     SharedMemory::Peers::kWrite);
   if (!ring) return tl::unexpected(ring.error());
   ring->close_fd();
   link->process = std::move(*process);
   link->ring = RingConsumer(std::move(*ring));
   link->fence = page_->cannot_membarrier() || link->process.cannot_membarrier();
-  link->doorbell = take_eventfd(std::move(hello.fds[2]));
-  if (note->has_pidfd) link->pidfd = take_pidfd(std::move(hello.fds[3]));
+  if (note->has_pidfd) link->pidfd = take_pidfd(std::move(hello.fds[2]));
   link->addresses.assign(note->addresses.begin(), note->addresses.begin() + note->address_count);
 
   Handshake reply;
@@ -254,12 +261,10 @@ Result<std::shared_ptr<Inbound>> Presence::welcome(LocalSocket socket, Message h
   reply.address_count = static_cast<std::uint16_t>(addresses_.size());
   std::copy(addresses_.begin(), addresses_.end(), reply.addresses.begin());
   const Fd pidfd = open_own_pidfd();
-  const Fd memory = open_own_memory();
-  std::vector<int> fds{page_->fd(), tables_->fd(), page_->doorbell()};
+  std::vector<int> fds{page_->fd(), tables_->fd()};
   reply.has_pidfd = bool(pidfd);
   if (pidfd) fds.push_back(pidfd.get());
-  reply.has_memory = bool(memory);
-  if (memory) fds.push_back(memory.get());
+  reply.owner_checks = owner_checks_;
 
   const std::lock_guard guard(lock_);
   if (auto ok = socket.send(std::as_bytes(std::span(&reply, 1)), fds); !ok) {
@@ -313,11 +318,14 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   if (!socket) return tl::unexpected(socket.error());
   const auto peer = socket->peer();
   if (!peer) return tl::unexpected(peer.error());
-  if (peer->uid != geteuid()) {
+  if (!is_same_user(peer->uid, socket->fd())) {
     return fail(Errc::kNotPermitted,
                 fmt::format("the process at that address belongs to user {}, not to {}: same-host "
-                            "links are for one user; use addresses of your own on the network",
-                            peer->uid, geteuid()));
+                            "links are for one user; use addresses of your own on the network{}",
+                            peer->uid, geteuid(),
+                            peer->uid != geteuid() ? ""
+                                                   : " (in this user namespace many users have "
+                                                     "that number)"));
   }
   auto ring = RingProducer::create();
   if (!ring) return tl::unexpected(ring.error());
@@ -326,7 +334,7 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   hello.address_count = static_cast<std::uint16_t>(addresses_.size());
   std::copy(addresses_.begin(), addresses_.end(), hello.addresses.begin());
   const Fd pidfd = open_own_pidfd();
-  std::vector<int> fds{page_->fd(), ring->fd(), page_->doorbell()};
+  std::vector<int> fds{page_->fd(), ring->fd()};
   hello.has_pidfd = bool(pidfd);
   if (pidfd) fds.push_back(pidfd.get());
   if (auto ok = socket->send(std::as_bytes(std::span(&hello, 1)), fds); !ok) {
@@ -334,6 +342,7 @@ Result<std::shared_ptr<Outbound>> Presence::call(const Gid& gid, std::uint32_t b
   }
   auto link = std::make_shared<Outbound>(std::move(*socket), std::move(*ring), peer->pid);
   link->fence = page_->cannot_membarrier();
+  link->owner_checks = owner_checks_;
   link->set_called(gid, block);
   {
     const std::lock_guard guard(lock_);
@@ -366,6 +375,7 @@ void Presence::list_outbound() {
 // ---- keys -----------------------------------------------------------------------------------
 
 void Presence::show(std::uint32_t slot, const memory::KeyTable::Entry& entry) {
+  if (owner_checks_) return;
   const std::uint32_t arena = tables_->show_key(slot, entry);
   if (arena != 0) offer_arena(arena);
 }

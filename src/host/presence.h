@@ -68,9 +68,10 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   std::uint32_t tag() const { return tables_->tag(); }
 
   // KeyPublisher
-  bool prepare(std::uint32_t slot) override { return tables_->prepare_key(slot); }
+  bool prepare(std::uint32_t slot) override { return owner_checks_ || tables_->prepare_key(slot); }
   void show(std::uint32_t slot, const memory::KeyTable::Entry& entry) override;
   void drain(std::uint32_t slot, bool fenced) override {
+    if (owner_checks_) return;  // nobody was shown the key
     drain_word(flight_word(tag(), false, slot), fenced);
     tables_->forget_arena(slot);
   }
@@ -105,6 +106,7 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   std::vector<Gid> addresses_;
   base::Random* random_ = nullptr;
   ProcessPage* page_ = nullptr;
+  bool owner_checks_ = false;
   std::unique_ptr<PublicTables> tables_;
   Fd epoll_;
   std::atomic<std::uint32_t> links_{0};

@@ -8,21 +8,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string_view>
 
 #include "base/lock.h"
 #include "host/fork.h"
+#include "host/settings.h"
 #include "memory/guard.h"
 
 namespace weft::host {
 namespace {
 
 void allow_copies() {
-  const char* const wish = std::getenv("WEFT_PTRACER");
-  if (wish != nullptr && std::string_view(wish) == "off") return;
+  if (!lets_others_trace()) return;
   // Without Yama there is nothing to allow, and the call is refused.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
@@ -56,10 +54,11 @@ void ProcessPage::forget_parent() {
 
 // ---- the neighbours' view -------------------------------------------------------------------
 
-Result<ProcessView> ProcessView::receive(int fd) {
-  auto memory =
-      SharedMemory::receive(fd, kProcessPageBytes, kProcessPageBytes, SharedMemory::Peers::kRead);
+Result<ProcessView> ProcessView::receive(StrangeFd fd) {
+  auto memory = SharedMemory::receive(std::move(fd), kProcessPageBytes, kProcessPageBytes,
+                                      SharedMemory::Peers::kRead);
   if (!memory) return tl::unexpected(memory.error());
+  memory->close_fd();
   ProcessView view;
   view.memory_ = std::move(*memory);
   if (view.page().magic != ProcessPageLayout::kMagic) {
@@ -169,7 +168,8 @@ void ProcessPage::adopt_liveness() {
 }
 
 void ProcessPage::set_sleeping(bool sleeping) {
-  page().sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
+  if (sleeping && ++naps_ == 0) ++naps_;
+  page().nap.store(sleeping ? naps_ : 0, std::memory_order_seq_cst);
 }
 
 FlightSlot* ProcessPage::enlist() {

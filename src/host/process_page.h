@@ -47,7 +47,8 @@ struct ProcessPageLayout {
   std::uint64_t magic;
   /// Publishing threads order their words by a fence of their own; otherwise by membarrier.
   std::uint32_t cannot_membarrier;
-  std::atomic<std::uint32_t> sleeping;  ///< ring the doorbell after giving it something
+  /// The number of the helper's sleep, wake it after giving it something; 0 while it is awake.
+  std::atomic<std::uint32_t> nap;
   std::atomic<std::uint32_t> flight_count;
   std::atomic<std::uint32_t> closed;  ///< not to be copied from or to by number: exec is near
   alignas(64) pthread_mutex_t alive;
@@ -60,10 +61,12 @@ class ProcessView {
  public:
   ProcessView() = default;
   /// Refuses what is not such a page.
-  static Result<ProcessView> receive(int fd);
+  static Result<ProcessView> receive(StrangeFd fd);
 
   bool alive() const;
-  bool sleeping() const { return page().sleeping.load(std::memory_order_relaxed) != 0; }
+  bool sleeping() const { return nap() != 0; }
+  /// The number of its sleep, another for each; 0: it is awake.
+  std::uint32_t nap() const { return page().nap.load(std::memory_order_relaxed); }
   bool cannot_membarrier() const { return page().cannot_membarrier != 0; }
   /// Asked after a flight word was published: see exec.h.
   bool closed_to_copies() const { return page().closed.load(std::memory_order_acquire) != 0; }
@@ -83,7 +86,7 @@ class ProcessView {
 
 /// This process's own page: made at first use, never destroyed; a forked child makes another.
 /// Making it allows processes of the same user to copy from and to this one also where the Yama
-/// security module asks for that (PR_SET_PTRACER_ANY), unless WEFT_PTRACER=off says no.
+/// security module asks for that (PR_SET_PTRACER_ANY), unless the settings say no.
 class ProcessPage {
  public:
   static Result<ProcessPage*> mine();
@@ -94,13 +97,7 @@ class ProcessPage {
   /// The calling thread lives as long as the process: its end is the end of `alive`.
   void adopt_liveness();
   bool has_liveness() const { return adopted_.load(std::memory_order_acquire); }
-  /// Written to wake the helper; given to neighbours.
-  void set_doorbell(int fd) { doorbell_.store(fd, std::memory_order_release); }
-  /// -1 while there is none.
-  int doorbell() const {
-    const int fd = doorbell_.load(std::memory_order_acquire);
-    return is_ours(fd) ? fd : -1;
-  }
+  /// By one thread, the helper.
   void set_sleeping(bool sleeping);
   /// Counts: several threads may try to exec at once.
   void close_to_copies(bool closed);
@@ -125,7 +122,7 @@ class ProcessPage {
   SharedMemory memory_;
   pid_t process_ = 0;
   std::atomic<bool> adopted_{false};
-  std::atomic<int> doorbell_{-1};
+  std::uint32_t naps_ = 0;
   [[gnu::tls_model("initial-exec")]] static constinit thread_local FlightSlot* my_slot_;
 };
 

@@ -106,10 +106,11 @@ void PublicTables::change_arena(PublicKey& shown, std::uint32_t arena) {
   if (at != arenas_.end() && --at->second.keys == 0) arenas_.erase(at);
 }
 
-Result<PublicView> PublicView::receive(int fd) {
-  auto memory = SharedMemory::receive(fd, PublicLayout::kBytes, PublicLayout::kBytes,
+Result<PublicView> PublicView::receive(StrangeFd fd) {
+  auto memory = SharedMemory::receive(std::move(fd), PublicLayout::kBytes, PublicLayout::kBytes,
                                       SharedMemory::Peers::kRead);
   if (!memory) return tl::unexpected(memory.error());
+  memory->close_fd();
   PublicView view;
   view.memory_ = std::move(*memory);
   if (view.layout().magic != PublicLayout::kMagic) {

@@ -114,7 +114,7 @@ class PublicTables {
 /// The same as its neighbours see it. Constant but for what its owner changes; any thread.
 class PublicView {
  public:
-  static Result<PublicView> receive(int fd);
+  static Result<PublicView> receive(StrangeFd fd);
 
   std::uint32_t tag() const { return layout().tag; }
   /// nullptr: no such queue pair there.

@@ -123,6 +123,7 @@ Result<SharedMemory> SharedMemory::map(Fd fd, std::size_t size, int protection) 
     }
     return system_error("mapping " + describe(size), errno);
   }
+  know_by_inode(fd.get());
   SharedMemory memory;
   memory.data_ = static_cast<std::byte*>(data);
   memory.size_ = size;
@@ -164,12 +165,13 @@ Result<SharedMemory> SharedMemory::create(const char* name, std::size_t bytes, s
   return memory;
 }
 
-Result<SharedMemory> SharedMemory::receive(Fd fd, std::size_t least, std::size_t most, Peers mine) {
+Result<SharedMemory> SharedMemory::receive(StrangeFd fd, std::size_t least, std::size_t most,
+                                           Peers mine) {
   std::size_t size = 0;
   if (auto good = check_received(fd.get(), least, most, &size); !good) {
     return tl::unexpected(good.error());
   }
-  return map(std::move(fd), size, mine == Peers::kWrite ? PROT_READ | PROT_WRITE : PROT_READ);
+  return map(fd.claim(), size, mine == Peers::kWrite ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
 Result<void> SharedMemory::reserve(std::size_t offset, std::size_t bytes) {

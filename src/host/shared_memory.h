@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-#include "host/fd.h"
+#include "host/strange_fd.h"
 #include "weft/result.h"
 
 namespace weft::host {
@@ -21,12 +21,10 @@ class SharedMemory {
   /// bytes have their pages at once; the rest is address space until reserve().
   static Result<SharedMemory> create(const char* name, std::size_t bytes, std::size_t reserved,
                                      Peers peers);
-  /// Maps what a peer sent; takes over the fd in every case. Refuses what is not a sealed memfd, is
+  /// Maps what a peer sent. Refuses what is not a sealed memfd, is
   /// smaller than `least` or larger than `most`, or, for kWrite, cannot be written.
-  static Result<SharedMemory> receive(Fd fd, std::size_t least, std::size_t most, Peers mine);
-  static Result<SharedMemory> receive(int fd, std::size_t least, std::size_t most, Peers mine) {
-    return receive(Fd(fd), least, most, mine);
-  }
+  static Result<SharedMemory> receive(StrangeFd fd, std::size_t least, std::size_t most,
+                                      Peers mine);
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();

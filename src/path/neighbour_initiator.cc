@@ -61,6 +61,7 @@ queue::PeerView NeighbourInitiator::look_at_peer(QueuePair& qp, RemoteKey key) {
               : peer->ready() ? queue::PeerView::Peer::kReady
                               : queue::PeerView::Peer::kNotReady;
   if (peer == nullptr) return view;
+  if (link_->owner_checks) return view;  // its keys are shown to nobody
   view.peer_allows = static_cast<Access>(peer->access);
   std::uint32_t slot = 0;
   const host::PublicKey* entry = link_->tables.key(key, &slot);

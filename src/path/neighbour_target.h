@@ -17,7 +17,7 @@ struct TargetPlace {
   enum class Verdict : std::uint8_t {
     kAllowed,
     kRefused,      ///< a rule forbids it
-    kTargetsTask,  ///< only the peer itself can do it: a one-shot key
+    kTargetsTask,  ///< only the peer itself can do it: a one-shot key, or it checks all of them
   };
   Verdict verdict = Verdict::kRefused;
   std::byte* mapped = nullptr;  ///< in an arena that this process has mapped

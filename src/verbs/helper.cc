@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -29,7 +28,6 @@ constexpr Nanoseconds kLongest_ns = 1'000'000'000;
 /// than what it does.
 constexpr Nanoseconds kLinger_ns = 50'000;
 constexpr int kRoundsPerServe = 64;
-constexpr std::size_t kMaxFds = 64;
 
 }  // namespace
 
@@ -77,7 +75,6 @@ void Helper::attach(path::Engine& engine) {
     if (auto page = host::ProcessPage::mine()) {
       const std::lock_guard guard(mutex_);
       page_ = *page;
-      (*page)->set_doorbell(wake_fd_);
     }
   }
   if (engine.source() == nullptr && engine.wait_fds().empty()) return;
@@ -135,7 +132,6 @@ bool Helper::serve(Nanoseconds* deadline, bool* polled) {
   *deadline = kNever;
   *polled = false;
   for (Client& client : clients_) {
-    if (path::Source* source = client.engine->source()) source->serve();
     const std::uint64_t polls = client.engine->polls();
     if (polls != client.polls_seen) {
       client.polls_seen = polls;
@@ -151,6 +147,11 @@ bool Helper::serve(Nanoseconds* deadline, bool* polled) {
     *deadline = std::min(*deadline, client.engine->next_deadline());
     if (client.engine->has_runnable()) *deadline = 0;
   }
+  // Sockets last: who was woken for a record has a peer that waits for it. What they bring to do is
+  // seen before the helper sleeps.
+  for (const Client& client : clients_) {
+    if (path::Source* source = client.engine->source()) source->serve();
+  }
   return did;
 }
 
@@ -158,16 +159,12 @@ bool Helper::serve(Nanoseconds* deadline, bool* polled) {
 void Helper::renew_wake_fd() {
   host::fd_is_gone(wake_fd_);
   make_wake_fd();
-  const std::lock_guard guard(mutex_);
-  if (host::ProcessPage* page = page_) page->set_doorbell(wake_fd_);
 }
 
 void Helper::sleep(Nanoseconds deadline, bool polled) {
   WEFT_ASSERT(!memory::Flight::holds_any());  // whoever takes it away would wait until we wake
-  std::array<pollfd, kMaxFds> fds;
-  nfds_t count = 0;
   if (!host::is_ours(wake_fd_)) renew_wake_fd();
-  fds[count++] = {wake_fd_, POLLIN, 0};
+  fds_.assign(1, {wake_fd_, POLLIN, 0});
   const Nanoseconds now = clock_.now();
   Nanoseconds until = std::min(deadline, now + (polled ? kDoze_ns : kLongest_ns));
   {
@@ -175,11 +172,11 @@ void Helper::sleep(Nanoseconds deadline, bool polled) {
     naps_.fetch_add(1, std::memory_order_release);
     for (const Client& client : clients_) {
       const path::Source* source = client.engine->source();
-      if (source != nullptr && count < kMaxFds) fds[count++] = {source->wait_fd(), POLLIN, 0};
+      if (source != nullptr) fds_.push_back({source->wait_fd(), POLLIN, 0});
       if (polled) continue;
       for (const int fd : client.engine->wait_fds()) {
         // A number that the program took from us would keep us awake, or never wake us.
-        if (count < kMaxFds && host::is_ours(fd)) fds[count++] = {fd, POLLIN, 0};
+        if (host::is_ours(fd)) fds_.push_back({fd, POLLIN, 0});
       }
     }
     if (!polled) {
@@ -192,13 +189,13 @@ void Helper::sleep(Nanoseconds deadline, bool polled) {
     const Nanoseconds pause = until - now;
     const timespec limit{static_cast<time_t>(pause / 1'000'000'000),
                          static_cast<long>(pause % 1'000'000'000)};
-    ppoll(fds.data(), count, &limit, nullptr);
+    ppoll(fds_.data(), fds_.size(), &limit, nullptr);
   }
   naps_.fetch_add(1, std::memory_order_release);
   asleep_until_.store(0, std::memory_order_seq_cst);
   if (host::ProcessPage* page = page_) page->set_sleeping(false);
   eventfd_t drained;
-  if (host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
+  if (fds_[0].revents != 0 && host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
 }
 
 bool Helper::missed_something(Nanoseconds* until) {

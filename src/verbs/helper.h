@@ -3,6 +3,8 @@
 // now and then whether it still does. docs/progress.md draws the hand-over. Never destroyed.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -54,7 +56,8 @@ class Helper {
   /// Until when it sleeps with nobody polling; 0 while it is awake or only dozing. A sleeper is
   /// woken only for something that is due earlier.
   std::atomic<Nanoseconds> asleep_until_{0};
-  Nanoseconds lingers_until_ = 0;  ///< the helper's own
+  Nanoseconds lingers_until_ = 0;  ///< the helper's own, and so is:
+  std::vector<pollfd> fds_;        ///< what it sleeps on
   std::mutex mutex_;               ///< guards clients_ and is held while they are served
   std::vector<Client> clients_;
 };

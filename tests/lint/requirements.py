@@ -7,7 +7,7 @@ import tree
 
 IDS = ([f"A{n}" for n in range(1, 23)] + [f"B1.{n}" for n in range(1, 9)] +
        [f"B2.{n}" for n in range(1, 7)] + [f"B3.{n}" for n in range(1, 11)] +
-       [f"B4.{n}" for n in range(1, 13)])
+       [f"B4.{n}" for n in range(1, 13)] + ["B4.14"])
 STATES = ("done", "open")
 COLUMNS = ["id", "what", "state", "implemented in", "shown by"]
 

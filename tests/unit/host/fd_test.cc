@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "host/shared_memory.h"
 
 namespace weft::host {
 namespace {
@@ -73,6 +76,21 @@ TEST(Fd, of_a_parent_closes_nothing_else_in_a_child) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  close(number);
+}
+
+TEST(Fd, shared_memory_is_ours_whatever_a_peer_does_to_its_mark) {
+  const auto memory =
+      SharedMemory::create("weft-test", 4096, 4096, SharedMemory::Peers::kRead).value();
+  const int number = memory.fd();
+  ASSERT_GE(number, 0);
+  ASSERT_EQ(fcntl(number, F_SETSIG, 0), 0);  // through a descriptor of the peer's
+  EXPECT_EQ(memory.fd(), number);
+  // The program has closed it and uses the number for another memory of its own.
+  const int other = memfd_create("program", MFD_CLOEXEC);
+  ASSERT_EQ(dup3(other, number, O_CLOEXEC), number);
+  EXPECT_EQ(memory.fd(), -1);
+  close(other);
   close(number);
 }
 

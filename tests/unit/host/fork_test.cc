@@ -64,7 +64,8 @@ TEST(Fork, child_does_not_keep_its_parents_connections_open) {
   pair.there.close();
   EXPECT_EQ(pair.here.receive(16, 2000).error().code, Errc::kNotFound);
   pair.listener.close();
-  EXPECT_TRUE(LocalSocket::listen(pair.name));  // the name is free too
+  // The name is free too, when the child has come to closing its copy.
+  EXPECT_TRUE(test::soon([&] { return LocalSocket::listen(pair.name).has_value(); }));
   writing.reset();
   EXPECT_EQ(child.exit_code(), 0);
 }

@@ -41,8 +41,8 @@ TEST(Handshake, is_understood_with_as_many_descriptors_as_it_says) {
     for (unsigned flags = 0; flags < 4; ++flags) {
       Handshake note = note_of(kind);
       note.has_pidfd = (flags & 1) != 0;
-      note.has_memory = (flags & 2) != 0;
-      const std::size_t wanted = 3 + (flags & 1) + (flags >> 1);
+      note.owner_checks = (flags & 2) != 0;
+      const std::size_t wanted = 2 + (flags & 1);
       for (std::size_t fds = 0; fds < 7; ++fds) {
         EXPECT_EQ(parse_handshake(message_of(note, fds)).has_value(), fds == wanted);
       }
@@ -55,7 +55,7 @@ TEST(Handshake, is_understood_with_as_many_descriptors_as_it_says) {
 
 TEST(Handshake, of_another_length_is_refused) {
   for (std::size_t n = 0; n < 2 * sizeof(Handshake); ++n) {
-    Message message = message_of(note_of(Note::kHello), 3);
+    Message message = message_of(note_of(Note::kHello), 2);
     message.bytes.resize(n);
     EXPECT_EQ(parse_handshake(message).has_value(), n == sizeof(Handshake)) << n;
   }
@@ -65,7 +65,7 @@ TEST(Handshake, with_something_wrong_is_refused) {
   const auto refused = [](const std::function<void(Handshake&)>& spoil) {
     Handshake note = note_of(Note::kWelcome);
     spoil(note);
-    return !parse_handshake(message_of(note, 3)).has_value();
+    return !parse_handshake(message_of(note, 2)).has_value();
   };
   EXPECT_FALSE(refused([](Handshake&) {}));
   EXPECT_TRUE(refused([](Handshake& note) { ++note.magic; }));
@@ -77,9 +77,9 @@ TEST(Handshake, with_something_wrong_is_refused) {
 }
 
 TEST(Handshake, whose_truth_values_are_neither_is_refused) {
-  for (const std::size_t at : {offsetof(Handshake, has_pidfd), offsetof(Handshake, has_memory)}) {
+  for (const std::size_t at : {offsetof(Handshake, has_pidfd), offsetof(Handshake, owner_checks)}) {
     for (const int value : {2, 3, 0x80, 0xFF}) {
-      for (std::size_t fds = 3; fds < 6; ++fds) {
+      for (std::size_t fds = 2; fds < 5; ++fds) {
         Message message = message_of(note_of(Note::kWelcome), fds);
         message.bytes[at] = static_cast<std::byte>(value);
         EXPECT_FALSE(parse_handshake(message));
@@ -98,35 +98,12 @@ Fd make_pipe_end() {
 }
 Fd make_memfd() { return Fd(memfd_create("anon_inode:[eventfd]", MFD_CLOEXEC)); }
 
-TEST(Handshake, doorbell_that_is_no_eventfd_is_not_rung) {
-  const std::size_t before = open_fds();
-  {
-    EXPECT_FALSE(take_eventfd(make_pipe_end()));
-    EXPECT_FALSE(take_eventfd(make_memfd()));
-    EXPECT_FALSE(take_eventfd(open_own_pidfd()));
-    EXPECT_FALSE(take_eventfd(Fd()));
-    const Fd bell = take_eventfd(Fd(eventfd(0, EFD_CLOEXEC)));
-    ASSERT_TRUE(bell);
-    EXPECT_NE(fcntl(bell.get(), F_GETFL) & O_NONBLOCK, 0) << "a full one would stop us";
-  }
-  EXPECT_EQ(open_fds(), before);
-}
-
 TEST(Handshake, pidfd_that_is_none_is_not_waited_on) {
   EXPECT_FALSE(take_pidfd(make_pipe_end()));
   EXPECT_FALSE(take_pidfd(make_memfd()));
   EXPECT_FALSE(take_pidfd(Fd(eventfd(0, EFD_CLOEXEC))));
   EXPECT_FALSE(take_pidfd(Fd()));
   EXPECT_TRUE(take_pidfd(open_own_pidfd()));
-}
-
-TEST(Handshake, own_memory_reads_what_the_process_has) {
-  const std::uint64_t secret = 0x1122334455667788;
-  std::uint64_t seen = 0;
-  const Fd memory = open_own_memory();
-  ASSERT_TRUE(memory);
-  EXPECT_EQ(pread(memory.get(), &seen, sizeof seen, reinterpret_cast<off_t>(&secret)), 8);
-  EXPECT_EQ(seen, secret);
 }
 
 // ---- what an initiator takes from its target ------------------------------------------------
@@ -137,7 +114,7 @@ class OutboundTest : public testing::Test {
     ASSERT_TRUE(pair.there.send(std::as_bytes(std::span(&note, 1)), fds));
     link->receive(0);
   }
-  std::vector<int> good() { return {page->fd(), tables->fd(), bell.get()}; }
+  std::vector<int> good() { return {page->fd(), tables->fd()}; }
   bool dead() const { return link->dead.load(); }
 
   base::SeededRandom random{5};
@@ -182,13 +159,13 @@ TEST_F(OutboundTest, dies_of_a_note_that_nobody_knows) {
 }
 
 TEST_F(OutboundTest, dies_of_tables_that_are_none) {
-  send(note_of(Note::kWelcome), {page->fd(), page->fd(), bell.get()});
+  send(note_of(Note::kWelcome), {page->fd(), page->fd()});
   EXPECT_TRUE(dead());
 }
 
 TEST_F(OutboundTest, dies_of_a_page_that_is_none) {
   const Fd pipe = make_pipe_end();
-  send(note_of(Note::kWelcome), {pipe.get(), tables->fd(), bell.get()});
+  send(note_of(Note::kWelcome), {pipe.get(), tables->fd()});
   EXPECT_TRUE(dead());
 }
 
@@ -229,9 +206,8 @@ TEST_F(OutboundTest, leaves_no_descriptor_behind_whatever_came) {
     Pair fresh;
     Outbound other(std::move(fresh.here), RingProducer::create().value(), getpid());
     Handshake note = note_of(i % 2 == 0 ? Note::kWelcome : Note::kHello);
-    note.has_memory = i % 3 == 0;
     std::vector<int> fds = good();
-    if (note.has_memory) fds.push_back(bell.get());
+    if (i % 3 == 0) fds.push_back(bell.get());
     ASSERT_TRUE(fresh.there.send(std::as_bytes(std::span(&note, 1)), fds));
     other.receive(0);
   }

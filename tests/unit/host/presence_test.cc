@@ -1,7 +1,6 @@
 #include "host/presence.h"
 
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -40,7 +39,6 @@ ProcessPage& living_page() {
   ProcessPage& page = *ProcessPage::mine().value();
   if (!page.has_liveness()) {
     page.adopt_liveness();  // by the thread of the tests, which ends with the process
-    page.set_doorbell(close_in_child(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   }
   return page;
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "unit/memory/pages.h"
 
 namespace weft::memory {
@@ -42,9 +45,10 @@ TEST(HostVmm, refuses_a_hole_anywhere_in_the_range) {
 }
 
 TEST(HostVmm, refuses_to_write_where_the_process_may_only_read) {
+  // B4.14
   HostVmm vmm;
   for (const std::size_t count : {5U, 100U}) {
-    for (const std::size_t where : {std::size_t{0}, count - 1}) {
+    for (const std::size_t where : {std::size_t{0}, count / 2, count - 1}) {
       const Pages pages(count);
       pages.protect(where, PROT_READ);
       EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kWrite), Fault::kProtection);
@@ -53,6 +57,29 @@ TEST(HostVmm, refuses_to_write_where_the_process_may_only_read) {
       EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kRead), Fault::kProtection);
     }
   }
+}
+
+TEST(HostVmm, checks_a_long_range_without_bringing_it_into_memory) {
+  HostVmm vmm;
+  const Pages pages(1000);
+  EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kWrite), Fault::kNone);
+  std::vector<unsigned char> resident(1000);
+  ASSERT_EQ(mincore(pages.data(), pages.size(), resident.data()), 0);
+  EXPECT_LE(std::count_if(resident.begin(), resident.end(), [](auto page) { return page & 1; }), 2);
+}
+
+TEST(HostVmm, checks_every_page_of_a_range_that_is_several_mappings) {
+  HostVmm vmm;
+  const Pages pages(300);
+  for (std::size_t i = 0; i < 300; i += 2) {
+    ASSERT_EQ(madvise(pages.page(i), page_bytes(), MADV_DONTFORK), 0);  // 300 lines of the list
+  }
+  EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kWrite), Fault::kNone);
+  EXPECT_EQ(vmm.check(pages.address() + 5, pages.size() - 9, Intent::kWrite), Fault::kNone);
+  pages.protect(200, PROT_READ);
+  EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kRead), Fault::kNone);
+  EXPECT_EQ(vmm.check(pages.address(), pages.size(), Intent::kWrite), Fault::kProtection);
+  EXPECT_EQ(vmm.check(pages.address(), 150 * page_bytes(), Intent::kWrite), Fault::kNone);
 }
 
 TEST(HostVmm, refuses_ranges_that_are_empty_wrap_or_start_at_null) {

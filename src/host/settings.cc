@@ -1,0 +1,20 @@
+#include "host/settings.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace weft::host {
+namespace {
+
+bool is_set_to(const char* name, std::string_view value) {
+  const char* const found = std::getenv(name);
+  return found != nullptr && found == value;
+}
+
+}  // namespace
+
+bool owner_checks() { return is_set_to("WEFT_OWNER_CHECKS", "on"); }
+
+bool lets_others_trace() { return !is_set_to("WEFT_PTRACER", "off") && !owner_checks(); }
+
+}  // namespace weft::host

@@ -1,0 +1,15 @@
+// What the environment says about how far processes of one host let each other in. Read when it is
+// asked for: by a process that opens its first device, and by each controller. Any thread.
+#pragma once
+
+namespace weft::host {
+
+/// WEFT_OWNER_CHECKS=on: no neighbour gets at this process's memory, nor this process at theirs.
+/// What a peer wants read or written goes through the ring, and the owner's keys and page
+/// protection decide about each of it.
+bool owner_checks();
+/// Unless WEFT_PTRACER=off, or the owner checks: neighbours may copy from and to this process also
+/// where the Yama security module asks for that.
+bool lets_others_trace();
+
+}  // namespace weft::host

@@ -1,0 +1,109 @@
+#include "host/strange_fd.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/lock.h"
+
+namespace weft::host {
+namespace {
+
+/// A peer can make so many wait; those behind them wait too, and nobody else.
+constexpr int kMostClosers = 8;
+
+struct Closers {
+  base::Lock lock;
+  std::deque<int> fds;
+  int threads = 0;
+
+  static Closers& instance() {
+    static Closers& closers = *[] {
+      call_in_child([] {  // the threads are the parent's, and so is what they close
+        Closers& own = instance();
+        new (&own.lock) base::Lock;
+        own.fds.clear();
+        own.threads = 0;
+      });
+      return new Closers;
+    }();
+    return closers;
+  }
+
+  bool take(int* fd) {
+    const std::lock_guard guard(lock);
+    if (fds.empty()) {
+      --threads;
+      return false;
+    }
+    *fd = fds.front();
+    fds.pop_front();
+    return true;
+  }
+};
+
+void close_all() {
+  for (int fd = -1; Closers::instance().take(&fd);) close(fd);
+}
+
+bool start_closer() {
+  sigset_t all, before;
+  sigfillset(&all);  // signals are the program's
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread(close_all).detach();
+  } catch (const std::system_error&) {
+    started = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+/// What peers send each other in good faith, and a few more: the kernel asks nobody before it
+/// closes them. Found out by calls that wait for nobody either (fstat may). Names of files begin
+/// with a slash.
+bool closes_at_once(int fd) {
+  if (fcntl(fd, F_GET_SEALS) >= 0) return true;  // memory
+  std::array<char, 64> target;
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t n = readlink(path.c_str(), target.data(), target.size());
+  const std::string_view name(target.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  return name == "anon_inode:[pidfd]" || name.starts_with("pidfd:") ||
+         name == "anon_inode:[eventfd]";
+}
+
+}  // namespace
+
+void close_aside(int fd) {
+  Closers& closers = Closers::instance();
+  {
+    const std::lock_guard guard(closers.lock);
+    closers.fds.push_back(fd);
+    if (closers.threads == kMostClosers) return;
+    ++closers.threads;
+  }
+  if (start_closer()) return;
+  const std::lock_guard guard(closers.lock);
+  --closers.threads;
+}
+
+void StrangeFd::reset() {
+  if (!fd_) return;
+  if (closes_at_once(fd_.get())) {
+    fd_.reset();
+  } else {
+    close_aside(fd_.release());
+  }
+}
+
+}  // namespace weft::host
