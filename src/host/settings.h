@@ -1,5 +1,6 @@
-// What the environment says about how far processes of one host let each other in. Read when it is
-// asked for: by a process that opens its first device, and by each controller. Any thread.
+// What the environment says about how far processes of one host let each other in, and how they
+// share an address. Read when it is asked for: by a process that opens its first device, by each
+// controller and by each port. Any thread.
 #pragma once
 
 namespace weft::host {
@@ -11,5 +12,8 @@ bool owner_checks();
 /// Unless WEFT_PTRACER=off, or the owner checks: neighbours may copy from and to this process also
 /// where the Yama security module asks for that.
 bool lets_others_trace();
+/// Unless WEFT_ADDRESS_FILTER=off: a program in the kernel chooses which process of a shared
+/// address gets a datagram. Without, whoever gets it hands it over, which costs more.
+bool filters_addresses();
 
 }  // namespace weft::host

@@ -17,7 +17,9 @@
 
 #include "base/big_endian.h"
 #include "base/random.h"
+#include "host/own_names.h"
 #include "host/same_user.h"
+#include "host/settings.h"
 #include "host/system_error.h"
 #include "network/address.h"
 #include "wire/bth.h"
@@ -116,6 +118,15 @@ struct ParcelHeader {
 };
 static_assert(std::is_trivially_copyable_v<ParcelHeader>);
 
+/// No other process has a slot of the address. Asked by the one whose turn it is to join.
+bool is_alone(const Gid& address) {
+  const std::string turn = name_of(address, "join");
+  const auto names = host::own_names(name_of(address, ""));
+  return host::owners_are_told() && std::ranges::all_of(names, [&](const std::string& name) {
+           return name.starts_with(turn);
+         });
+}
+
 Result<host::LocalSocket> take_turn(const Gid& address) {
   const auto deadline = SteadyClock::now() + kJoinPatience;
   for (;;) {
@@ -145,9 +156,11 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
   auto socket = open_receive_socket(address, interface, Sharing::kShared);
   if (!socket) return tl::unexpected(socket.error());
   // For all that have it. Who is alone has no need of it, and frames arrive sooner without.
-  attach_selection(*socket);
-  const auto place = find_place(*socket, address, interface);
-  if (place == 0u) detach_selection(*socket);
+  std::optional<unsigned> place;
+  if (!is_alone(address) && host::filters_addresses() && attach_selection(*socket)) {
+    place = find_place(*socket, address, interface);
+    if (place == 0u) detach_selection(*socket);
+  }
   const unsigned first = wanted.value_or(place.value_or(0));
   for (unsigned i = 0; i < (wanted ? 1 : kNumberSlots); ++i) {
     const unsigned slot = (first + i) % kNumberSlots;

@@ -1,7 +1,8 @@
 // How several processes have one address and its UDP port. Each has a receiving socket of its own
 // (SO_REUSEPORT) and a slot: queue-pair numbers are dealt out in blocks, and those of a slot's
 // blocks belong to whoever has it. A program in the kernel (classic BPF) hands a datagram for slot
-// n to the n-th socket, so that processes do not disturb each other, not even when one is stopped.
+// n to the n-th socket, so that processes do not disturb each other, not even when one is stopped;
+// it is there from when a second process joins, unless WEFT_ADDRESS_FILTER=off.
 // After a process has died, the last socket takes its place and the kernel's order no longer is
 // that of the slots: what then comes to the wrong process is handed over, through a local socket
 // that bears the slot's name. Nothing is sent before it is known that a process of this user has

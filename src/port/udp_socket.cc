@@ -1,7 +1,6 @@
 #include "port/udp_socket.h"
 
 #include <arpa/inet.h>
-#include <linux/filter.h>
 #include <netinet/udp.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@ namespace weft::port {
 namespace {
 
 constexpr int kBufferBytes = 4 << 20;
+constexpr int kSendersReceiveBytes = 4096;
 
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
 constexpr std::size_t kFirstSourcePort = 0xEF00;
@@ -140,11 +140,12 @@ bool ask_for_quality(const Socket& socket, bool ipv4) {
                     set(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 }
 
-/// Before the socket is bound, so that nothing ever gets in.
-bool drop_everything(const Socket& socket) {
-  sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
-  const sock_fprog program{1, &drop};
-  return setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+/// Nobody reads from a sending socket, so what strangers send there stays in its buffer: room for a
+/// copy of what was sent (udp_line.h) and little more. Before the socket is bound. Not a filter
+/// that drops everything: each would be a program in the kernel, and Linux 6.18 is stuck for good
+/// when a thousand of them are let go at once, as when many processes end together.
+bool make_inlet_small(const Socket& socket) {
+  return set(socket, SOL_SOCKET, SO_RCVBUF, kSendersReceiveBytes);
 }
 
 /// Bound to the first of kSourcePortsPerSocket ports that is free, from the `start`-th on.
@@ -152,8 +153,8 @@ Result<SendSocket> open_sending(const Gid& address, std::uint32_t interface, std
                                 std::size_t start) {
   auto socket = make_socket(address);
   if (!socket) return tl::unexpected(socket.error());
-  if (!drop_everything(*socket)) {
-    return socket_error(address, "closing a sending socket for input", errno);
+  if (!make_inlet_small(*socket)) {
+    return socket_error(address, "limiting what a sending socket receives", errno);
   }
   enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
   const bool classed = address.is_ipv4()
