@@ -40,7 +40,12 @@ Result<std::shared_ptr<ArenaObject>> ArenaObject::create(std::size_t bytes) {
   }
 }
 
-ArenaObject::~ArenaObject() { unlist_arena(*this); }
+// No key leads here any more, so no peer works on it; but those that have it mapped would keep its
+// pages until they look at their sockets again.
+ArenaObject::~ArenaObject() {
+  memory_.discard();
+  unlist_arena(*this);
+}
 
 bool ArenaObject::inherited() const { return generation_ != fork_generation(); }
 

@@ -1,5 +1,6 @@
 #include "host/arena_registry.h"
 
+#include <atomic>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -21,6 +22,7 @@ struct Entry {
 struct Registry {
   base::Lock lock;
   std::uint32_t last_number = 0;
+  std::atomic<std::uint64_t> gone{0};
   std::map<std::uintptr_t, Entry> by_address;
   std::map<std::uint32_t, std::uintptr_t> by_number;
 
@@ -98,6 +100,10 @@ void unlist_arena(const ArenaObject& arena) {
   if (found == registry.by_number.end()) return;
   registry.by_address.erase(found->second);
   registry.by_number.erase(found);
+  // release pairs with the acquire in arenas_gone(): whoever sees the count finds it gone.
+  registry.gone.fetch_add(1, std::memory_order_release);
 }
+
+std::uint64_t arenas_gone() { return Registry::instance().gone.load(std::memory_order_acquire); }
 
 }  // namespace weft::host

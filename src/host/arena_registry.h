@@ -25,6 +25,9 @@ int arena_fd(std::uint32_t arena, std::size_t* bytes, std::shared_ptr<ArenaObjec
 /// Keeps the arena's memory for as long as a region lies in it; empty for 0 and when it is gone.
 std::shared_ptr<ArenaObject> hold_arena(std::uint32_t arena);
 
+/// How many arenas have been destroyed: whoever told peers of some looks again when it changes.
+std::uint64_t arenas_gone();
+
 /// For ArenaObject: its number, its entry while it lives.
 std::uint32_t new_arena_number();
 void list_arena(const std::shared_ptr<ArenaObject>& arena);

@@ -17,9 +17,10 @@ inline constexpr std::uint32_t kHandshakeMagic = 0x7765'6674;
 inline constexpr std::uint16_t kHandshakeVersion = 2;
 
 enum class Note : std::uint16_t {
-  kHello,    ///< initiator: page, ring [, pidfd]
-  kWelcome,  ///< target: page, tables [, pidfd]
-  kArena,    ///< target: the memfd of an arena
+  kHello,      ///< initiator: page, ring [, pidfd]
+  kWelcome,    ///< target: page, tables [, pidfd]
+  kArena,      ///< target: the memfd of an arena
+  kArenaGone,  ///< target: that arena has been destroyed
 };
 
 struct Handshake {
@@ -42,13 +43,12 @@ inline std::optional<Handshake> parse_handshake(const Message& message) {
   const auto raw = std::to_integer<unsigned>(message.bytes[offsetof(Handshake, has_pidfd)]) |
                    std::to_integer<unsigned>(message.bytes[offsetof(Handshake, owner_checks)]);
   if (raw > 1 || note.magic != kHandshakeMagic || note.version != kHandshakeVersion ||
-      note.note > Note::kArena || note.address_count > kMaxAddresses) {
+      note.note > Note::kArenaGone || note.address_count > kMaxAddresses) {
     return {};
   }
-  std::size_t fds = 1;
-  if (note.note != Note::kArena) {
-    fds = 2u + (note.has_pidfd ? 1 : 0);
-  }
+  std::size_t fds = 2u + (note.has_pidfd ? 1 : 0);
+  if (note.note == Note::kArena) fds = 1;
+  if (note.note == Note::kArenaGone) fds = 0;
   if (message.fds.size() != fds) return {};
   return note;
 }

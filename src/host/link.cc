@@ -15,6 +15,8 @@
 namespace weft::host {
 namespace {
 
+std::atomic<std::uint64_t> dropped_arenas{0};
+
 /// A target that sends and sends keeps nobody here.
 constexpr int kNotesPerReceive = 256;
 
@@ -71,16 +73,8 @@ bool Outbound::take_next() {
 void Outbound::take(Message message) {
   const auto note = parse_handshake(message);
   if (!note || note->note == Note::kHello) return hang_up();
-  if (note->note == Note::kArena) {
-    if (owner_checks) return;
-    auto memory = SharedMemory::receive(std::move(message.fds[0]), note->arena_bytes,
-                                        note->arena_bytes, SharedMemory::Peers::kWrite);
-    if (!memory) return;  // it is reached by system calls, then
-    memory->close_fd();
-    const std::lock_guard guard(arena_lock_);
-    arenas_.try_emplace(note->arena, std::move(*memory));
-    return;
-  }
+  if (note->note == Note::kArena) return take_arena(*note, std::move(message));
+  if (note->note == Note::kArenaGone) return drop_arena(note->arena);
   if (welcome_.load(std::memory_order_relaxed)) return hang_up();
   auto seen = ProcessView::receive(std::move(message.fds[0]));
   auto shown = PublicView::receive(std::move(message.fds[1]));
@@ -99,6 +93,58 @@ void Outbound::take(Message message) {
   owner_checks = owner_checks || note->owner_checks;
   if (pid_ == 0 && !owner_checks) refuse_copies("its process number is not visible from here", 0);
   welcome_.store(true, std::memory_order_release);
+}
+
+// ---- arenas ---------------------------------------------------------------------------------
+
+void Outbound::take_arena(const Handshake& note, Message message) {
+  if (owner_checks) return;
+  auto memory = SharedMemory::receive(std::move(message.fds[0]), note.arena_bytes, note.arena_bytes,
+                                      SharedMemory::Peers::kWrite);
+  if (!memory) return;  // it is reached by system calls, then
+  memory->close_fd();
+  const std::lock_guard guard(arena_lock_);
+  arenas_.try_emplace(note.arena, std::move(*memory));
+}
+
+std::uint64_t Outbound::arenas_dropped() { return dropped_arenas.load(std::memory_order_acquire); }
+
+// The target may lie, and threads may be in the middle of a copy there: the memory stays mapped
+// until they have ended, and nobody begins another one.
+void Outbound::drop_arena(std::uint32_t number) {
+  {
+    const std::lock_guard guard(arena_lock_);
+    auto found = arenas_.extract(number);
+    if (found.empty()) return;
+    dropped_.push_back(std::move(found.mapped()));
+  }
+  arenas_gone.fetch_add(1, std::memory_order_release);
+  dropped_arenas.fetch_add(1, std::memory_order_release);
+}
+
+void Outbound::drop_arenas() {
+  {
+    const std::lock_guard guard(arena_lock_);
+    if (arenas_.empty()) return;
+    for (auto& [number, memory] : arenas_) dropped_.push_back(std::move(memory));
+    arenas_.clear();
+  }
+  arenas_gone.fetch_add(1, std::memory_order_release);
+  dropped_arenas.fetch_add(1, std::memory_order_release);
+}
+
+bool Outbound::release_arenas(const ProcessPage& page) {
+  std::vector<SharedMemory> dropped;
+  {
+    const std::lock_guard guard(arena_lock_);
+    dropped.swap(dropped_);
+  }
+  if (dropped.empty() || !welcome_.load(std::memory_order_acquire) || page.settled(tables.tag())) {
+    return true;
+  }
+  const std::lock_guard guard(arena_lock_);
+  for (SharedMemory& memory : dropped) dropped_.push_back(std::move(memory));
+  return false;
 }
 
 std::span<std::byte> Outbound::arena(std::uint32_t number) {

@@ -50,7 +50,8 @@ struct Inbound {
   std::uint32_t owed = 0;  ///< lines of records executed and not yet given back; the same lock
   std::uint32_t idle_rounds = 0;  ///< since the last record; the same lock
   std::vector<Gid> addresses;
-  bool fence = false;  ///< it or we cannot use membarrier
+  std::vector<std::uint32_t> arenas_gone;  ///< to be told; the presence's
+  bool fence = false;                      ///< it or we cannot use membarrier
   Doorbell doorbell;
   std::atomic<bool> dead{false};
 
@@ -82,6 +83,9 @@ class Outbound {
   /// may want it so (settings.h).
   bool owner_checks = false;
   std::atomic<bool> dead{false};
+  /// Counts the arenas that were taken back: what was remembered of one is good while it stands
+  /// still. Asked after a flight word was published.
+  std::atomic<std::uint32_t> arenas_gone{0};
 
   base::BiasedLock lock;  ///< guards the three that follow; below the locks of queue pairs
   RingProducer ring;
@@ -124,6 +128,12 @@ class Outbound {
 
   /// Where the arena is in this process; empty when it has not been sent (yet).
   std::span<std::byte> arena(std::uint32_t number);
+  /// Takes all arenas back: the target has ended.
+  void drop_arenas();
+  /// Unmaps those that were taken back, when no thread works on one. False: some does. The helper.
+  bool release_arenas(const ProcessPage& page);
+  /// How often an arena was taken back, on any link.
+  static std::uint64_t arenas_dropped();
   /// Takes what the target sent: the welcome, arenas. Waits only when nothing is there. What wakes
   /// the helper is left to it, with all that lies behind.
   void receive(int timeout_ms);
@@ -143,6 +153,8 @@ class Outbound {
  private:
   bool take_next();
   void take(Message message);
+  void take_arena(const Handshake& note, Message message);
+  void drop_arena(std::uint32_t number);
   void refuse_copies(const char* call, int error) const;
 
   Gid called_gid_;
@@ -159,6 +171,7 @@ class Outbound {
   base::Lock socket_lock_;
   base::Lock arena_lock_;
   std::unordered_map<std::uint32_t, SharedMemory> arenas_;
+  std::vector<SharedMemory> dropped_;  ///< not found any more, but perhaps in use; the same lock
 };
 
 }  // namespace weft::host

@@ -133,6 +133,12 @@ void Presence::serve() {
     on_event(events[static_cast<std::size_t>(i)].data.u64,
              events[static_cast<std::size_t>(i)].events);
   }
+  if (host::arenas_gone() != arenas_gone_.load(std::memory_order_relaxed) ||
+      some_do_not_listen_.load(std::memory_order_relaxed)) {
+    const std::lock_guard guard(lock_);
+    withdraw_arenas();
+  }
+  release_arenas();
 }
 
 void Presence::lose_everything() {
@@ -165,6 +171,8 @@ void Presence::on_event(std::uint64_t id, std::uint32_t events) {
         (events & (EPOLLHUP | EPOLLERR)) != 0 || (link.usable() && !link.process.alive());
     if (gone) link.dead.store(true, std::memory_order_release);
     if (!link.dead.load(std::memory_order_acquire)) return;
+    link.drop_arenas();
+    releasing_.push_back(watched->outbound);
     const int epoll = epoll_.checked();
     if (link.pidfd() >= 0) epoll_ctl(epoll, EPOLL_CTL_DEL, link.pidfd(), nullptr);
     if (link.socket_fd() >= 0) epoll_ctl(epoll, EPOLL_CTL_DEL, link.socket_fd(), nullptr);
@@ -393,11 +401,47 @@ void Presence::offer_arena(std::uint32_t arena) {
   const int fd = arena_fd(arena, &bytes, &keep);
   if (fd < 0) return;
   offer.arena_bytes = bytes;
+  withdraw_arenas();  // the helper may be asleep, and a program make and destroy many
   offered_arenas_.push_back(arena);
   for (const auto& link : served_) {
     // One whose queue is full reaches the arena by system calls.
     static_cast<void>(link->socket.send(std::as_bytes(std::span(&offer, 1)), std::array{fd}));
   }
+}
+
+void Presence::withdraw_arenas() {
+  arenas_gone_.store(host::arenas_gone(), std::memory_order_relaxed);
+  std::erase_if(offered_arenas_, [this](std::uint32_t arena) {
+    if (hold_arena(arena) != nullptr) return false;
+    for (const auto& link : served_) link->arenas_gone.push_back(arena);
+    return true;
+  });
+  bool full = false;
+  for (const auto& link : served_) {
+    std::erase_if(link->arenas_gone, [&](std::uint32_t arena) {
+      Handshake note;
+      note.note = Note::kArenaGone;
+      note.arena = arena;
+      const auto told = link->socket.send(std::as_bytes(std::span(&note, 1)), {});
+      const bool later = !told && told.error().code == Errc::kBusy;
+      full = full || later;
+      return !later;
+    });
+  }
+  some_do_not_listen_.store(full, std::memory_order_relaxed);
+}
+
+void Presence::release_arenas() {
+  const std::uint64_t dropped = Outbound::arenas_dropped();
+  if (dropped == arenas_dropped_ && releasing_.empty()) return;
+  {
+    const std::lock_guard guard(lock_);
+    if (dropped != arenas_dropped_) {
+      releasing_.insert(releasing_.end(), reached_.begin(), reached_.end());
+    }
+    arenas_dropped_ = dropped;
+  }
+  std::erase_if(releasing_, [this](const auto& link) { return link->release_arenas(*page_); });
 }
 
 /// Those who hung up stay until their last thread has ended: it may be in the middle of a copy.

@@ -95,6 +95,10 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   void answer(std::uint64_t id, Watched& caller);
   Result<std::shared_ptr<Inbound>> welcome(LocalSocket socket, Message hello);
   void offer_arena(std::uint32_t arena);
+  /// Tells neighbours of arenas that have been destroyed. lock_ is held.
+  void withdraw_arenas();
+  /// Unmaps what neighbours have destroyed.
+  void release_arenas();
   Result<std::shared_ptr<Outbound>> call(const Gid& gid, std::uint32_t block);
   void list_outbound();
   bool watch(int fd, std::uint64_t id);
@@ -114,12 +118,19 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   std::vector<std::shared_ptr<Inbound>> inbound_;    ///< under receive_lock
   std::vector<std::shared_ptr<Outbound>> outbound_;  ///< under receive_lock
 
+  // serve()'s own.
+  std::uint64_t arenas_dropped_ = 0;                  ///< when links were looked through last
+  std::vector<std::shared_ptr<Outbound>> releasing_;  ///< that have some still mapped
+
   base::Lock lock_;  ///< guards what follows; nothing is taken under it
   std::uint64_t next_id_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<Watched>> watched_;
   std::vector<std::shared_ptr<Outbound>> reached_;  ///< all that live, for reach()
   std::vector<std::shared_ptr<Inbound>> served_;    ///< all that live, for drain()
   std::vector<std::uint32_t> offered_arenas_;
+  std::atomic<std::uint64_t> arenas_gone_{0};  ///< when they were looked through last
+  /// Some neighbour's socket was full when it was to be told of one. Read without the lock.
+  std::atomic<bool> some_do_not_listen_{false};
   std::atomic<bool> outbound_changed_{false};
 };
 

@@ -199,6 +199,22 @@ FlightSlot* ProcessPage::enlist() {
   return my_slot_;
 }
 
+bool ProcessPage::settled(std::uint32_t tag) const {
+  constexpr int kSpins = 10'000;
+  barrier();
+  const std::uint32_t count = page().flight_count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for (const auto& word : page().flights[i].words) {
+      // Once it has been seen elsewhere: what it publishes next is checked after that.
+      for (int spins = 0; word.load(std::memory_order_acquire) >> 32 == tag; ++spins) {
+        if (spins == kSpins) return false;
+        base::relax();
+      }
+    }
+  }
+  return true;
+}
+
 void ProcessPage::barrier() const {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!cannot_membarrier() && !membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED)) {

@@ -109,6 +109,10 @@ class ProcessPage {
     return slot != nullptr ? slot : enlist();
   }
 
+  /// No thread of this process works on what it found at the owner of the tag before this call.
+  /// False: some still does, after a moment. What they would find has been taken away before.
+  bool settled(std::uint32_t tag) const;
+
   /// Everything that other threads of registered processes published before is visible after.
   void barrier() const;
 

@@ -174,6 +174,14 @@ Result<SharedMemory> SharedMemory::receive(StrangeFd fd, std::size_t least, std:
   return map(fd.claim(), size, mine == Peers::kWrite ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
+void SharedMemory::discard() {
+  const int fd = fd_.checked();
+  if (fd < 0) return;
+  constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  while (fallocate(fd, kHole, 0, static_cast<off_t>(size_)) != 0 && errno == EINTR) {
+  }
+}
+
 Result<void> SharedMemory::reserve(std::size_t offset, std::size_t bytes) {
   WEFT_ASSERT(offset <= size_ && bytes <= size_ - offset);
   const int fd = fd_.checked();

@@ -36,6 +36,10 @@ class SharedMemory {
   /// Gives pages to [offset, offset + bytes); kOutOfMemory names how many there were to be.
   Result<void> reserve(std::size_t offset, std::size_t bytes);
 
+  /// Gives all pages back, also those that peers have mapped and whatever they do: who still reads
+  /// finds zeros. For an owner that is about to end.
+  void discard();
+
   std::span<std::byte> bytes() const { return {data_, size_}; }
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }

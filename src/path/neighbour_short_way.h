@@ -135,8 +135,11 @@ class NeighbourShortWay {
     slot->put(host::FlightUse::kKey, known.target.flight);
     memory::Flight::order();
     host::flight_order(link.fence);
-    const bool done = peer.holds() && (!registered || known.own.holds()) && known.target.holds() &&
-                      !link.dead.load(std::memory_order_relaxed) && copy(known.target);
+    const bool done =
+        peer.holds() && (!registered || known.own.holds()) && known.target.holds() &&
+        !link.dead.load(std::memory_order_relaxed) &&
+        link.arenas_gone.load(std::memory_order_relaxed) == known.target.arenas_gone &&
+        copy(known.target);
     slot->clear();
     if (registered) memory::Flight::clear(memory::Hold::kLocal);
     if (!done) [[unlikely]]

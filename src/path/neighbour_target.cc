@@ -98,6 +98,8 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
       copied.fenced) {
     return grant;
   }
+  // Before the look: one that goes meanwhile is noticed at the first use.
+  grant.arenas_gone = link.arenas_gone.load(std::memory_order_acquire);
   std::byte* mapped = mapped_at(link, copied);
   const std::uint64_t end = copied.base + copied.length;
   if (end < copied.base || (mapped == nullptr && !link.can_copy())) return grant;

@@ -39,8 +39,9 @@ struct TargetGrant {
   const host::PublicKey* entry = nullptr;
   std::uint64_t base = 1;  ///< above `end`: nothing is remembered
   std::uint64_t end = 0;
-  std::byte* mapped = nullptr;  ///< where `base` is in this process, if it is in an arena
-  std::uint64_t target = 0;     ///< where `base` is in the peer's
+  std::byte* mapped = nullptr;    ///< where `base` is in this process, if it is in an arena
+  std::uint32_t arenas_gone = 0;  ///< of the link, when it was there
+  std::uint64_t target = 0;       ///< where `base` is in the peer's
 
   bool covers(RemoteKey wanted, std::uint64_t address, std::uint64_t n) const {
     return wanted == key && address >= base && address <= end && n <= end - address;

@@ -60,6 +60,7 @@ struct Things {
   /// What a good note of this kind carries.
   std::vector<int> proper(const Handshake& note) const {
     if (note.note == Note::kArena) return {arena.fd()};
+    if (note.note == Note::kArenaGone) return {};
     std::vector<int> fds{page->fd(), note.note == Note::kHello ? ring.fd() : tables->fd()};
     if (note.has_pidfd) fds.push_back(pidfd.get());
     return fds;
@@ -75,7 +76,7 @@ struct Said {
 Said any_note(ByteFeed& feed, const Things& things) {
   Said said;
   Handshake& note = said.note;
-  note.note = static_cast<Note>(feed.below(8) == 0 ? feed.byte() : feed.below(3));
+  note.note = static_cast<Note>(feed.below(8) == 0 ? feed.byte() : feed.below(4));
   note.has_pidfd = feed.below(2) != 0 && things.pidfd;
   note.owner_checks = feed.below(2) != 0;
   note.address_count = feed.below(4) == 0 ? feed.byte() : std::uint16_t{1};
@@ -112,6 +113,7 @@ void to_initiator(ByteFeed& feed, const Things& things) {
     WEFT_ASSERT(!link.usable() || could_be_welcome);
     const auto arena = link.arena(feed.byte());
     if (!arena.empty()) arena.back() = arena.front();
+    WEFT_ASSERT(link.release_arenas(*things.page));
     if (link.usable()) {
       static_cast<void>(link.alive());
       static_cast<void>(link.has(Gid{}, feed.word() & 0xFFF));

@@ -50,6 +50,7 @@ TEST(Handshake, is_understood_with_as_many_descriptors_as_it_says) {
   }
   for (std::size_t fds = 0; fds < 4; ++fds) {
     EXPECT_EQ(parse_handshake(message_of(note_of(Note::kArena), fds)).has_value(), fds == 1);
+    EXPECT_EQ(parse_handshake(message_of(note_of(Note::kArenaGone), fds)).has_value(), fds == 0);
   }
 }
 
@@ -70,7 +71,7 @@ TEST(Handshake, with_something_wrong_is_refused) {
   EXPECT_FALSE(refused([](Handshake&) {}));
   EXPECT_TRUE(refused([](Handshake& note) { ++note.magic; }));
   EXPECT_TRUE(refused([](Handshake& note) { ++note.version; }));
-  EXPECT_TRUE(refused([](Handshake& note) { note.note = static_cast<Note>(3); }));
+  EXPECT_TRUE(refused([](Handshake& note) { note.note = static_cast<Note>(4); }));
   EXPECT_TRUE(refused([](Handshake& note) { note.note = static_cast<Note>(0xFFFF); }));
   EXPECT_TRUE(refused([](Handshake& note) { note.address_count = kMaxAddresses + 1; }));
   EXPECT_FALSE(refused([](Handshake& note) { note.address_count = kMaxAddresses; }));
@@ -197,6 +198,42 @@ TEST_F(OutboundTest, maps_an_arena_of_the_size_that_was_told_and_no_other) {
   memory.data()[77] = std::byte{5};
   EXPECT_EQ(link->arena(3)[77], std::byte{5});
   EXPECT_TRUE(link->arena(4).empty());
+  EXPECT_FALSE(dead());
+}
+
+/// Whether this process has anything mapped there.
+bool is_mapped(const void* at) {
+  unsigned char resident = 0;
+  return mincore(const_cast<void*>(at), 1, &resident) == 0;
+}
+
+TEST_F(OutboundTest, unmaps_an_arena_that_is_gone_when_nobody_works_there_any_more) {
+  send(note_of(Note::kWelcome), good());
+  const auto memory =
+      SharedMemory::create("weft-test", 8192, 8192, SharedMemory::Peers::kWrite).value();
+  Handshake note = note_of(Note::kArena);
+  note.arena = 3;
+  note.arena_bytes = 8192;
+  send(note, {memory.fd()});
+  const auto mapped = link->arena(3);
+  ASSERT_FALSE(mapped.empty());
+  const std::uint32_t before = link->arenas_gone.load();
+  // A thread that has found it, and is in the middle of its copy.
+  FlightSlot* const slot = page->flight();
+  slot->put(FlightUse::kKey, flight_word(tables->tag(), false, 9));
+  note.note = Note::kArenaGone;
+  send(note, {});
+  EXPECT_FALSE(dead());
+  EXPECT_TRUE(link->arena(3).empty()) << "nobody finds it any more";
+  EXPECT_NE(link->arenas_gone.load(), before) << "nor does who has found it before";
+  EXPECT_FALSE(link->release_arenas(*page));
+  EXPECT_TRUE(is_mapped(mapped.data()));
+  slot->put(FlightUse::kKey, flight_word(tables->tag() + 1, false, 9));  // elsewhere
+  EXPECT_TRUE(link->release_arenas(*page));
+  EXPECT_FALSE(is_mapped(mapped.data()));
+  slot->clear();
+  note.arena = 77;
+  send(note, {});  // one that it never had
   EXPECT_FALSE(dead());
 }
 
