@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/lock.h"
+#include "memory/guard_signals.h"
 
 namespace weft::memory {
 namespace {
@@ -90,6 +91,7 @@ struct FlightList {
 };
 
 Flight::Slot* Flight::enlist() {
+  guard::prepare_thread();  // it is about to touch users' memory
   mine_ = FlightList::instance().take(gettid());
   struct AtThreadEnd {
     ~AtThreadEnd() { FlightList::leave(); }
