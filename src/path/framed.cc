@@ -112,9 +112,9 @@ struct Uc : Unacknowledged {
   transport::UcRequester requester;
   transport::UcResponder responder;
 
-  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds) {
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds now) {
     const std::lock_guard guard(qp.recv_lock);
-    transport::on_request(responder, qp, packet);
+    transport::on_request(responder, qp, packet, now);
   }
   bool next_answer(QueuePair&, OutFrame&) { return false; }
   std::uint32_t next_source(const QueuePair&) const { return 0; }
