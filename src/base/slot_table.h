@@ -2,7 +2,9 @@
 // grows by chunks that live as long as the table, so a pointer from at() stays valid, whatever
 // happens to the slot; T itself says whether it is live. Slots are default-constructed once
 // and handed out again as their last user left them. Freed slots rest in a queue, first in, first
-// out, so that a number which somebody still remembers comes back as late as possible.
+// out, so that a number which somebody still remembers comes back as late as possible. A slot that
+// its user calls worn, because it has no name left that nobody remembers, waits in a queue of its
+// own until many others are worn too, or until there is no other.
 // at() from any thread; acquire() and release() take the table's own lock.
 #pragma once
 
@@ -26,6 +28,8 @@ class SlotTable {
   static constexpr std::uint32_t kMaxSlots = 1U << 24;
   /// New slots are preferred until this many wait for reuse.
   static constexpr std::uint32_t kDefaultRest = 64;
+  /// So many worn slots are left alone.
+  static constexpr std::uint32_t kWornMost = 1U << 16;
 
   explicit SlotTable(std::uint32_t capacity, std::uint32_t rest = kDefaultRest)
       : capacity_(capacity),
@@ -50,7 +54,7 @@ class SlotTable {
   /// Null when every slot is taken, or there is no memory for more.
   T* acquire(std::uint32_t* index) {
     const std::lock_guard guard(lock_);
-    if (resting_ <= rest_ && fresh_ < capacity_) {
+    if (resting_.count <= rest_ && fresh_ < capacity_) {
       *index = fresh_;
       if (fresh_ % kPerChunk == 0) {
         Chunk* chunk = new (std::nothrow) Chunk;
@@ -59,10 +63,10 @@ class SlotTable {
         chunks_[fresh_ / kPerChunk].store(chunk, std::memory_order_release);
       }
       ++fresh_;
-    } else if (resting_ > 0) {
-      *index = oldest_;
-      oldest_ = next_of(oldest_);
-      --resting_;
+    } else if (resting_.count > 0) {
+      *index = take(resting_);
+    } else if (worn_.count > 0) {
+      *index = take(worn_);
     } else {
       return nullptr;
     }
@@ -71,17 +75,12 @@ class SlotTable {
     return at(*index);
   }
 
-  void release(std::uint32_t index) {
+  enum class Wear : std::uint8_t { kNone, kWorn };
+  void release(std::uint32_t index, Wear wear = Wear::kNone) {
     const std::lock_guard guard(lock_);
     WEFT_ASSERT(chunk_of(index) != nullptr && next_of(index) == kTaken);
-    next_of(index) = 0;
-    if (resting_ == 0) {
-      oldest_ = index;
-    } else {
-      next_of(newest_) = index;
-    }
-    newest_ = index;
-    ++resting_;
+    put(wear == Wear::kWorn ? worn_ : resting_, index);
+    if (worn_.count > kWornMost) put(resting_, take(worn_));
     --in_use_;
   }
 
@@ -103,6 +102,27 @@ class SlotTable {
     std::uint32_t next[kPerChunk]{};  ///< kTaken: it is not waiting for reuse
   };
 
+  /// First in, first out, linked through `next`.
+  struct Queue {
+    std::uint32_t oldest = 0, newest = 0, count = 0;
+  };
+  void put(Queue& queue, std::uint32_t index) {
+    next_of(index) = 0;
+    if (queue.count == 0) {
+      queue.oldest = index;
+    } else {
+      next_of(queue.newest) = index;
+    }
+    queue.newest = index;
+    ++queue.count;
+  }
+  std::uint32_t take(Queue& queue) {
+    const std::uint32_t index = queue.oldest;
+    queue.oldest = next_of(index);
+    --queue.count;
+    return index;
+  }
+
   Chunk* chunk_of(std::uint32_t index) const {
     if (index >= capacity_) return nullptr;
     return chunks_[index / kPerChunk].load(std::memory_order_acquire);
@@ -116,7 +136,7 @@ class SlotTable {
   std::unique_ptr<std::atomic<Chunk*>[]> chunks_;
   mutable Lock lock_;
   std::uint32_t fresh_ = 0;  ///< slots below were handed out at least once
-  std::uint32_t oldest_ = 0, newest_ = 0, resting_ = 0;
+  Queue resting_, worn_;
   std::uint32_t in_use_ = 0;
 };
 

@@ -263,7 +263,7 @@ Result<std::optional<Message>> Channel::try_receive_any() {
     }
     if (!incoming && channel.life() != Life::kOpen) return lost(channel);
     if (!incoming && !endpoint.receive().error().empty()) {
-      channel.lose(std::string(endpoint.receive().error()));
+      channel.lose_if_failed();
       return lost(channel);
     }
     if (!incoming) {

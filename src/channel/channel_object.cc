@@ -10,9 +10,6 @@
 namespace weft::channel {
 namespace {
 
-/// Work that one channel may have in its queue pair.
-constexpr std::uint32_t kSendDepth = 32;
-
 /// Messages from this size on are read to where they hardly ever lie just above the place within
 /// its page that they come from: copies are several times slower then (base/bulk_copy.h), also
 /// those of the kernel, which knows no way around it. Programs' memory begins near the begin of a
@@ -113,6 +110,15 @@ void ChannelObject::lose(std::string why) {
   if (error_ == nullptr) error_ = std::make_unique<std::string>(std::move(why));
   life_ = Life::kLost;
   if (endpoint_) endpoint_->end_loans();
+}
+
+void ChannelObject::lose_if_failed() {
+  if (life_ != Life::kOpen || endpoint_ == nullptr || !endpoint_->failed()) return;
+  lose(std::string(endpoint_->error()));
+  if (qp_ == nullptr) return;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(qp_, &attributes, IBV_QP_STATE);
 }
 
 // The queue pair goes first: behind it no work is under way.

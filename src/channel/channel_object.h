@@ -42,6 +42,9 @@ class ChannelObject final : public Wires {
   /// Ends the connection. The rings stay for those who still look at messages in them.
   void disconnect();
   void lose(std::string why);
+  /// If the endpoint has failed, be it that the peer broke a rule: the connection is lost, and the
+  /// peer writes nothing more into this end's memory.
+  void lose_if_failed();
   /// Whether the connection manager's identifier goes when the connection stands: both ends must
   /// want it.
   bool lets_identifier_go() const { return lets_go_; }

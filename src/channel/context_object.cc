@@ -220,7 +220,7 @@ bool ContextObject::visit(ChannelObject& channel) {
   if (channel.life() != Life::kOpen) return false;
   Endpoint& endpoint = channel.endpoint();
   endpoint.progress(now_);
-  if (endpoint.failed()) channel.lose(std::string(endpoint.error()));
+  channel.lose_if_failed();
   channel.see_off();
   note_ready(channel);
   if (!channel.grown && endpoint.send().phase() > 0) {

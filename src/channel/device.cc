@@ -13,11 +13,14 @@ namespace {
 
 /// Bells that may be rung before this end looks; more make the ringer wait.
 constexpr std::uint32_t kBells = 1024;
-/// Reads of all channels that may complete before this end looks.
+/// Reads of all channels that may complete before this end looks, where the device has no room for
+/// all.
 constexpr std::uint32_t kReads = 1024;
+/// The number of a receive for a bell; no work that is sent has it.
+constexpr std::uint64_t kBellId = ~std::uint64_t{0};
 constexpr int kFirstCompletions = 4096;
-/// Completions that one channel can have outstanding, bells and reads apart: one for each half of
-/// its send queue.
+/// Completions that one channel has outstanding, bells and reads apart: one for each half of its
+/// send queue. Peers that offer all that they may, or die, can cause one for each work in it.
 constexpr std::uint64_t kCompletionsPerChannel = 2;
 
 tl::unexpected<Error> system_error(const char* what) {
@@ -47,6 +50,7 @@ Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs, Budget& budget)
   if (ibv_query_device(verbs, &limits) != 0) return system_error("ibv_query_device");
   device->reads_at_once_ = static_cast<std::uint8_t>(
       std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, 16));
+  device->most_completions_ = limits.max_cqe;
   device->pd_ = ibv_alloc_pd(verbs);
   if (device->pd_ == nullptr) return system_error("ibv_alloc_pd");
   device->events_ = ibv_create_comp_channel(verbs);
@@ -79,22 +83,27 @@ Device::~Device() {
 
 bool Device::make_room(std::uint64_t channels) {
   const std::uint64_t needed = kBells + kReads + channels * kCompletionsPerChannel;
-  if (needed <= static_cast<std::uint64_t>(cq_->cqe)) return true;
-  return ibv_resize_cq(cq_, static_cast<int>(needed + needed / 4)) == 0 ||
-         ibv_resize_cq(cq_, static_cast<int>(needed)) == 0;
+  const std::uint64_t most = kBells + channels * kSendDepth;
+  const auto has = [this](std::uint64_t n) { return n <= static_cast<std::uint64_t>(cq_->cqe); };
+  const auto resize = [this](std::uint64_t n) {
+    return n <= static_cast<std::uint64_t>(most_completions_) &&
+           ibv_resize_cq(cq_, static_cast<int>(n)) == 0;
+  };
+  if (has(most) || resize(most + most / 4) || resize(most)) return true;
+  return has(needed) || resize(needed + needed / 4) || resize(needed);
 }
 
 void Device::post_bells(std::uint32_t count) {
   ibv_recv_wr bell{}, *bad = nullptr;  // no buffer: a bell is only its completion
+  bell.wr_id = kBellId;
   for (std::uint32_t i = 0; i < count; ++i) ibv_post_srq_recv(srq_, &bell, &bad);
 }
 
 std::span<const ibv_wc> Device::poll() {
   const int n = ibv_poll_cq(cq_, static_cast<int>(std::size(completions_)), completions_);
   const auto got = std::span<const ibv_wc>(completions_, static_cast<std::size_t>(std::max(n, 0)));
-  const auto is_bell = [](const ibv_wc& wc) {
-    return wc.status == IBV_WC_SUCCESS && (wc.opcode & IBV_WC_RECV) != 0;
-  };
+  // Also what a peer has spoilt, by a message with bytes in it: the others need their bells.
+  const auto is_bell = [](const ibv_wc& wc) { return wc.wr_id == kBellId; };
   post_bells(static_cast<std::uint32_t>(std::count_if(got.begin(), got.end(), is_bell)));
   return got;
 }

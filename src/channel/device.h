@@ -18,6 +18,9 @@
 
 namespace weft::channel {
 
+/// Work that one channel may have in its queue pair.
+inline constexpr std::uint32_t kSendDepth = 32;
+
 /// Why memory could not be registered, and what to do about it.
 std::string explain_registration(int error, std::uint64_t bytes);
 
@@ -38,7 +41,8 @@ class Device {
   int event_fd() const { return events_->fd; }
   std::uint8_t reads_at_once() const { return reads_at_once_; }
 
-  /// Room for the completions of this many channels; false: the queue could not be enlarged.
+  /// Room for the completions of this many channels, if the device has it also for what peers can
+  /// cause beyond the usual; false: the queue could not be enlarged.
   bool make_room(std::uint64_t channels);
   /// Completions, and the bells' receive buffers put back.
   std::span<const ibv_wc> poll();
@@ -58,6 +62,7 @@ class Device {
   std::unique_ptr<RingStore> rings_;
   std::unique_ptr<WindowPool> windows_;
   std::uint8_t reads_at_once_ = 1;
+  int most_completions_ = 0;  // of one queue
   ibv_wc completions_[32];
 };
 

@@ -207,7 +207,10 @@ std::optional<Incoming> ReceiveHalf::deliver() {
       ++frame.live;
     } else if (head.kind == Kind::kBegin || head.kind == Kind::kMore) {
       const std::uint32_t extra = head.kind == Kind::kBegin ? 8 : 0;
-      if (head.length < extra) break;
+      if (head.length < extra) {
+        fail("a record changed after it arrived");
+        break;
+      }
       if (extra != 0 && !begin_message(load<std::uint64_t>(payload))) break;
       if (!deliver_piece(payload + extra, head.length - extra)) break;
       if (rare_->filled == rare_->message_bytes) out = finish_message();
@@ -235,7 +238,9 @@ void ReceiveHalf::release_region(Incoming& message) {
 void ReceiveHalf::advance_consumed() {
   while (room_.consumed != deliver_ && frame_at(room_.consumed).live == 0) ++room_.consumed;
   if (!rarely().retired.exists() || static_cast<std::int32_t>(room_.consumed - base_) < 0) return;
-  if (settings_.keep_small && rare_->retired.phase <= current_.phase) {
+  // A peer that invents phases does not so fill this end's memory with rings.
+  const bool known = rare_->kept.size() < settings_.phases.size();
+  if (settings_.keep_small && known && rare_->retired.phase <= current_.phase) {
     rare_->kept.push_back(rare_->retired);
     rare_->retired = {};
   } else if (settings_.strict) {

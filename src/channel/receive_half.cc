@@ -78,6 +78,10 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     const std::byte* end = tail_ + kTailBytes;
     const std::uint64_t tail = watch64(tail_);
     if (static_cast<std::uint32_t>(tail >> 32) != tag_of(scan_)) break;
+    if (is_full()) {
+      fail("the peer writes more frames than it was given slots");
+      break;
+    }
     const std::uint32_t length = static_cast<std::uint32_t>(tail) & ~kPlain;
     if (length < kHeadBytes + kTailBytes || length > current_.slot_bytes || length % 8 != 0) {
       fail("a frame is longer than its slot, or shorter than a frame can be");
@@ -96,8 +100,8 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
 }
 
 bool ReceiveHalf::take_frame(const std::byte* begin, std::uint32_t length) {
-  const std::uint32_t sequence = scan_;
-  frame_at(sequence) = {begin, length, 1};
+  WEFT_ASSERT(scan_ - room_.consumed <= frames_mask_);  // the entry is nobody's
+  frame_at(scan_) = {begin, length, 1};
   ++figures_.frames;
   ++scan_;
   aim();

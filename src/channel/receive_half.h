@@ -7,7 +7,8 @@
 // (the sender has left it: its key is dead, its memory goes when the last view does).
 //
 // Belongs to an endpoint; one thread at a time. What it reads may be a liar's: every length is
-// checked where it is used, also when it was checked before.
+// checked where it is used, also when it was checked before; and a peer that writes a frame for
+// which it has no slot ends the channel, before its frame takes the entry of one that is held.
 #pragma once
 
 #include <algorithm>
@@ -82,7 +83,11 @@ class ReceiveHalf {
   /// Takes up the next frame, which has landed, for the most common case: whole messages in it, and
   /// nothing before it. False: scan() has to look closer.
   bool take_up_plain(std::uint32_t& peer_consumed) {
-    if (deliver_ != scan_ || peer_closed_ || !error_.empty()) return false;
+    // A full ring is for scan() to judge, which knows what of it lies in the ring before this one.
+    if (deliver_ != scan_ || scan_ - room_.consumed >= current_.slots || peer_closed_ ||
+        !error_.empty()) {
+      return false;
+    }
     const auto end = static_cast<std::uint32_t>(watch64(tail_));
     const std::uint32_t length = end - kPlain;
     if (length < kHeadBytes + kRecordBytes + kTailBytes || length > current_.slot_bytes ||
@@ -226,6 +231,11 @@ class ReceiveHalf {
     quiet_frames_ = peer_closed_ ? 0 : std::min((window() + 1) / 2, window() - 1);
   }
   Frame& frame_at(std::uint32_t sequence) { return frames_[sequence & frames_mask_]; }
+  /// Every slot of the current ring holds a frame that was not given back.
+  bool is_full() const {
+    const bool before = static_cast<std::int32_t>(room_.consumed - base_) < 0;
+    return scan_ - (before ? base_ : room_.consumed) >= current_.slots;
+  }
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
   bool on_move(const Move& move);

@@ -1,11 +1,13 @@
 #include "host/exec.h"
 
+#include <alloca.h>
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -56,13 +58,23 @@ class Closed {
   ProcessPage* page_;
 };
 
-/// The C library's own function behind ours.
-template <class Function>
-Function* original(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 using Strings = char* const*;
+
+/// The C library's own functions behind ours. Looked up when this is loaded: a child of vfork,
+/// which lives in its parent's memory, must neither allocate nor take the loader's lock.
+struct Originals {
+  int (*execvpe)(const char*, Strings, Strings);
+  int (*fexecve)(int, Strings, Strings);
+};
+constinit Originals originals{};
+[[gnu::constructor]] void find_originals() {
+  originals.execvpe = reinterpret_cast<decltype(Originals::execvpe)>(dlsym(RTLD_NEXT, "execvpe"));
+  originals.fexecve = reinterpret_cast<decltype(Originals::fexecve)>(dlsym(RTLD_NEXT, "fexecve"));
+}
+const Originals& found() {
+  if (originals.fexecve == nullptr) find_originals();  // another constructor came first
+  return originals;
+}
 
 int run(const char* path, Strings arguments, Strings environment) {
   const Closed closed;
@@ -70,17 +82,23 @@ int run(const char* path, Strings arguments, Strings environment) {
 }
 
 int run_from_path(const char* file, Strings arguments, Strings environment) {
-  static auto* const function = original<int(const char*, Strings, Strings)>("execvpe");
   const Closed closed;
-  return function(file, arguments, environment);
+  return found().execvpe(file, arguments, environment);
 }
 
-/// The arguments of execl and its kin as a list; *environment gets what follows the end, if asked.
-std::vector<char*> listed(const char* first, std::va_list rest, Strings* environment = nullptr) {
-  std::vector<char*> list{const_cast<char*>(first)};
-  while (list.back() != nullptr) list.push_back(va_arg(rest, char*));
-  if (environment != nullptr) *environment = va_arg(rest, Strings);
-  return list;
+/// Runs use(list, rest) with the arguments of execl and its kin as a list, on the stack as the C
+/// library has it. `rest` stands behind the end of the list then.
+template <class Use>
+int with_list(const char* first, std::va_list rest, Use use) {
+  std::size_t count = 1;
+  std::va_list ahead;
+  va_copy(ahead, rest);
+  for (const char* next = first; next != nullptr; ++count) next = va_arg(ahead, const char*);
+  va_end(ahead);
+  auto* const list = static_cast<char**>(alloca(count * sizeof(char*)));
+  list[0] = const_cast<char*>(first);
+  for (std::size_t i = 1; i < count; ++i) list[i] = va_arg(rest, char*);
+  return use(list, rest);
 }
 
 }  // namespace
@@ -99,8 +117,8 @@ void remove_exec_listener(ExecListener& listener) {
 
 // ---- what programs call -----------------------------------------------------------------------
 
-using weft::host::listed;
 using weft::host::Strings;
+using weft::host::with_list;
 
 extern "C" {
 
@@ -121,9 +139,8 @@ int execvpe(const char* file, Strings arguments, Strings environment) noexcept {
 }
 
 int fexecve(int fd, Strings arguments, Strings environment) noexcept {
-  static auto* const function = weft::host::original<int(int, Strings, Strings)>("fexecve");
   const weft::host::Closed closed;
-  return function(fd, arguments, environment);
+  return weft::host::found().fexecve(fd, arguments, environment);
 }
 
 int execveat(int directory, const char* path, Strings arguments, Strings environment,
@@ -135,26 +152,31 @@ int execveat(int directory, const char* path, Strings arguments, Strings environ
 int execl(const char* path, const char* first, ...) noexcept {
   std::va_list rest;
   va_start(rest, first);
-  const auto arguments = listed(first, rest);
+  const int result = with_list(first, rest, [&](char** arguments, std::va_list) {
+    return weft::host::run(path, arguments, environ);
+  });
   va_end(rest);
-  return weft::host::run(path, arguments.data(), environ);
+  return result;
 }
 
 int execlp(const char* file, const char* first, ...) noexcept {
   std::va_list rest;
   va_start(rest, first);
-  const auto arguments = listed(first, rest);
+  const int result = with_list(first, rest, [&](char** arguments, std::va_list) {
+    return weft::host::run_from_path(file, arguments, environ);
+  });
   va_end(rest);
-  return weft::host::run_from_path(file, arguments.data(), environ);
+  return result;
 }
 
 int execle(const char* path, const char* first, ...) noexcept {
   std::va_list rest;
   va_start(rest, first);
-  Strings environment = nullptr;
-  const auto arguments = listed(first, rest, &environment);
+  const int result = with_list(first, rest, [&](char** arguments, std::va_list behind) {
+    return weft::host::run(path, arguments, va_arg(behind, Strings));
+  });
   va_end(rest);
-  return weft::host::run(path, arguments.data(), environment);
+  return result;
 }
 
 }  // extern "C"

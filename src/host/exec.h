@@ -2,7 +2,8 @@
 // a key would copy into the new program. So weft has the exec functions of the C library: they
 // close this process to copies by number, wait for those that are under way, and then ask the
 // kernel. When it refuses, everything is as before: meanwhile peers sent their data through the
-// ring. A child after vfork or fork owns nothing, and goes straight to the kernel. Any thread.
+// ring. A child after vfork or fork owns nothing, and goes straight to the kernel; nothing is
+// allocated on the way. Any thread.
 #pragma once
 
 namespace weft::host {

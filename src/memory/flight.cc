@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/lock.h"
+#include "memory/guard_signals.h"
 
 namespace weft::memory {
 namespace {
@@ -95,6 +96,7 @@ struct FlightList {
 };
 
 Flight::Slot* Flight::enlist() {
+  guard::prepare_thread();  // it is about to touch users' memory
   mine_ = FlightList::instance().take(gettid());
   struct AtThreadEnd {
     ~AtThreadEnd() { FlightList::leave(); }

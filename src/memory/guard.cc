@@ -4,7 +4,6 @@
 
 #include "memory/guard.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -13,21 +12,14 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/assert.h"
 #include "memory/guard_leaves.h"
+#include "memory/guard_signals.h"
 
 namespace weft::memory {
 
 constinit thread_local guard::Recovery* guard::current = nullptr;
 
 namespace {
-
-// Written once, before our handlers are in place, except for `spent`.
-struct Previous {
-  struct sigaction action;
-  std::atomic<bool> spent;  ///< SA_RESETHAND: the program wanted its handler to run once
-};
-Previous previous_segv, previous_bus;
 
 Fault kind_of(int signal, const siginfo_t& info) {
   return signal == SIGSEGV && info.si_code == SEGV_ACCERR ? Fault::kProtection : Fault::kUnmapped;
@@ -38,24 +30,26 @@ Fault kind_of(int signal, const siginfo_t& info) {
 void take_default(int signal, const siginfo_t& info) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  sigaction(signal, &action, nullptr);
+  guard::signal_calls().action(signal, &action, nullptr);
   if (info.si_code <= 0) raise(signal);
 }
 
 void pass_on(int signal, siginfo_t* info, void* context) {
-  Previous& previous = signal == SIGSEGV ? previous_segv : previous_bus;
-  const struct sigaction& action = previous.action;
+  struct sigaction action = guard::program_action(signal);
+  // SA_RESETHAND: the program wanted its handler to run once.
+  while (action.sa_handler != SIG_DFL && (action.sa_flags & SA_RESETHAND) != 0 &&
+         !guard::use_up(signal, action)) {
+    action = guard::program_action(signal);
+  }
   const bool sent = info->si_code <= 0;
   if (action.sa_handler == SIG_IGN && sent) return;
-  const bool default_action = action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
-  const bool once = (action.sa_flags & SA_RESETHAND) != 0;
-  if (default_action || (once && previous.spent.exchange(true, std::memory_order_relaxed))) {
+  if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
     return take_default(signal, *info);
   }
   // The mask that the program asked for; the return from our handler takes it back.
   sigset_t mask = action.sa_mask;
   if ((action.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, signal);
-  pthread_sigmask(SIG_BLOCK, &mask, nullptr);
+  guard::signal_calls().mask(SIG_BLOCK, &mask, nullptr);
   if ((action.sa_flags & SA_SIGINFO) != 0) {
     action.sa_sigaction(signal, info, context);
   } else {
@@ -70,7 +64,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   sigset_t mask;
   sigemptyset(&mask);
   std::memcpy(&mask, &static_cast<const ucontext_t*>(context)->uc_sigmask, _NSIG / 8);
-  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  guard::signal_calls().mask(SIG_SETMASK, &mask, nullptr);
   longjmp(recovery.where, static_cast<int>(fault));
 }
 
@@ -87,25 +81,13 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   errno = saved;
 }
 
-void install(int signal, Previous& previous) {
-  // First learn what was there, then replace it: our handler may run at once.
-  int failed = sigaction(signal, nullptr, &previous.action);
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  // SA_NODEFER: a handler of the program's may fault itself. SA_ONSTACK: the program may have
-  // overflowed its stack.
-  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-  failed |= sigaction(signal, &action, nullptr);
-  WEFT_ASSERT(failed == 0);
-}
-
 }  // namespace
 
 void install_guard() {
   static std::once_flag once;
   std::call_once(once, [] {
-    install(SIGSEGV, previous_segv);
-    install(SIGBUS, previous_bus);
+    guard::take_signal(SIGBUS, on_fault);
+    guard::take_signal(SIGSEGV, on_fault);
   });
 }
 

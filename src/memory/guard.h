@@ -1,6 +1,7 @@
 // Touching memory that the application may have unmapped, truncated or protected: a fault inside a
 // guard becomes a result instead of a signal. Any thread; guards nest. Faults outside a guard go to
-// the program's own handlers, which install_guard() found when it ran. The work inside is a leaf:
+// the program's own handlers (guard_signals.h). A thread that may have signals blocked calls
+// guard::prepare_thread() first, as Flight does at a thread's first use. The work inside is a leaf:
 // no locks, no allocation, only trivial destructors, since a fault leaves it by a long jump.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "memory/guard.h"
+#include "memory/guard_signals.h"
 
 namespace weft::memory {
 namespace {
@@ -96,6 +97,7 @@ void HostVmm::unmap(const View&) {}
 
 Fault HostVmm::check(std::uint64_t address, std::size_t length, Intent intent) {
   if (length == 0 || address == 0 || length - 1 > ~address) return Fault::kUnmapped;
+  guard::prepare_thread();
   const std::uint64_t last = address + (length - 1);
   const std::uint64_t page = page_size();
   std::optional<Fault> listed;

@@ -114,7 +114,10 @@ void KeyTable::retire(std::uint32_t slot, Entry& entry, std::uint32_t control_be
   const std::lock_guard guard(lock_);
   unbind_locked(entry);
   entry.busy = false;
-  slots_.release(slot);
+  // With the last tag the slot has given out all its keys: the next ones would be old ones.
+  using Wear = base::SlotTable<Entry>::Wear;
+  const std::uint32_t tag = entry.control.load(std::memory_order_relaxed) & kTagMask;
+  slots_.release(slot, tag == kTagMask ? Wear::kWorn : Wear::kNone);
 }
 
 Result<void> KeyTable::reserve_region_locked(Entry* entry, LocalKey lkey) {

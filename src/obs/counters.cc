@@ -34,6 +34,8 @@ constexpr CounterRow kTable[] = {
     {Counter::kTimeouts, "timeouts", "events", "acknowledgement timers that ran out"},
     {Counter::kRefusedAccesses, "refused_accesses", "requests",
      "remote accesses that key, range or rights did not allow"},
+    {Counter::kLimitedAccesses, "limited_accesses", "frames",
+     "writes of an unreliable service that were not looked at after too many wrong keys"},
     {Counter::kDroppedMessages, "dropped_messages", "messages",
      "messages of an unreliable service that were dropped"},
     {Counter::kRefusedMessages, "refused_messages", "messages",

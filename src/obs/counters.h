@@ -34,6 +34,7 @@ enum class Counter : std::uint8_t {
   kRetransmissions,
   kTimeouts,
   kRefusedAccesses,
+  kLimitedAccesses,
   kDroppedMessages,
   kRefusedMessages,
   kVanishedMemory,

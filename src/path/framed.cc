@@ -114,9 +114,9 @@ struct Uc : Unacknowledged {
   transport::UcRequester requester;
   transport::UcResponder responder;
 
-  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds) {
+  void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds now) {
     const std::lock_guard guard(qp.recv_lock);
-    transport::on_request(responder, qp, packet);
+    transport::on_request(responder, qp, packet, now);
   }
   bool next_answer(QueuePair&, OutFrame&) { return false; }
   void on_timer(QueuePair&, Nanoseconds) {}

@@ -1,5 +1,5 @@
 // Asynchronous events: weft's numbers become the program's objects.
-#include <sys/eventfd.h>
+#include <cerrno>
 
 #include "shim/errors.h"
 #include "shim/objects.h"
@@ -80,13 +80,18 @@ extern "C" {
 int ibv_get_async_event(ibv_context* shown, ibv_async_event* event) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_get_async_event, -1, shown, event);
   Context& context = Context::of(shown);
-  for (;;) {
-    eventfd_t one;
-    if (eventfd_read(shown->async_fd, &one) != 0) return -1;
-    if (context.controller().inherited()) continue;
-    const auto got = context.events->next_counted();
-    if (got && weft::shim::translate(context, *got, *event)) return 0;
+  // In a child after fork the events are the parent's.
+  int error = context.controller().inherited() ? ENODEV : 0;
+  while (error == 0) {
+    const std::uint32_t seen = context.events->seen();
+    if (const auto got = context.events->next()) {
+      if (weft::shim::translate(context, *got, *event)) return 0;
+    } else {
+      error = context.events->wait(seen);  // the program's own way of waiting, or of not waiting
+    }
   }
+  errno = error;
+  return -1;
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {

@@ -1,10 +1,10 @@
 #include "shim/completion.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 
 #include "shim/errors.h"
@@ -211,12 +211,17 @@ int ibv_get_cq_event(ibv_comp_channel* shown, ibv_cq** cq, void** owner) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_get_cq_event, -1, shown, cq, owner);
   Channel& channel = Channel::of(shown);
   Context& context = Context::of(shown->context);
-  for (;;) {
-    // The program's own way of waiting, or of not waiting; the helper thread makes progress.
-    eventfd_t one;
-    if (eventfd_read(shown->fd, &one) != 0) return -1;
-    const auto number = Inside::of(channel.channel).pop_counted();
-    if (!number) continue;  // its queue was destroyed
+  weft::verbs::ChannelObject& object = Inside::of(channel.channel);
+  // In a child after fork the events are the parent's.
+  int error = context.controller().inherited() ? ENODEV : 0;
+  while (error == 0) {
+    const std::uint32_t seen = object.signal.seen();
+    const auto number = object.pop();
+    if (!number) {
+      // The program's own way of waiting, or of not waiting; the helper thread makes progress.
+      error = object.signal.wait(seen);
+      continue;
+    }
     const bool found = context.cqs.with(*number, [&](Cq& got) {
       pthread_mutex_lock(&got.shown.mutex);
       ++got.events_given;
@@ -224,8 +229,10 @@ int ibv_get_cq_event(ibv_comp_channel* shown, ibv_cq** cq, void** owner) {
       *cq = got.plain();
       *owner = got.shown.cq_context;
     });
-    if (found) return 0;
+    if (found) return 0;  // else its queue was destroyed
   }
+  errno = error;
+  return -1;
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {

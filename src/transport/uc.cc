@@ -14,6 +14,9 @@ namespace {
 using queue::QueuePair;
 using UcMessage = UcResponder::Message;
 
+/// How many frames of a peer may be lost before it is out of step.
+constexpr std::uint32_t kStepFrames = 64;
+
 /// The rest of this message is not wanted. A receive buffer that was taken serves the next one.
 void drop_message(UcResponder& rs, QueuePair& qp) {
   rs.message = UcMessage::kDropping;
@@ -89,7 +92,7 @@ bool store_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   return place && memory::store(*place, packet.payload) == memory::Fault::kNone;
 }
 
-void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
   const wire::OpcodeInfo& info = packet.info();
   if (info.is_first_or_only()) {
     if (packet.reth.length > kMaxMessageBytes) return drop_message(rs, qp);
@@ -107,8 +110,10 @@ void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   }
   if (!store_write(rs, qp, packet)) {
     qp.count(obs::Counter::kRefusedAccesses);
+    rs.guesses.count(now);
     return drop_message(rs, qp);
   }
+  if (rs.write_length > 0) rs.in_step = packet.bth.psn + 1;
   rs.offset = static_cast<std::uint32_t>(received);
   if (!last) return;
   rs.message = UcMessage::kNone;
@@ -172,19 +177,25 @@ void stop(UcRequester& rq, QueuePair& qp) {
 
 void start(UcResponder& rs, const QueuePair& qp) {
   rs = {};
-  rs.expected = qp.attributes.receive_psn;
+  rs.expected = rs.in_step = qp.attributes.receive_psn;
 }
 
-void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
   if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
+  const bool writes = packet.info().operation == wire::Operation::kWrite;
+  const bool in_step = packet.bth.psn.distance_from(rs.in_step) < kStepFrames;
+  if (writes && !in_step && rs.guesses.spent(now)) {
+    return qp.count(obs::Counter::kLimitedAccesses);
+  }
+  if (!writes && in_step) rs.in_step = packet.bth.psn + 1;
   if (!follow_sequence(rs, qp, packet)) return;
   if (!payload_fits(packet.info().position, packet.payload.size(), bytes(qp.attributes.path_mtu))) {
     return drop_message(rs, qp);
   }
-  if (packet.info().operation == wire::Operation::kSend) {
-    on_send(rs, qp, packet);
+  if (writes) {
+    on_write(rs, qp, packet, now);
   } else {
-    on_write(rs, qp, packet);
+    on_send(rs, qp, packet);
   }
 }
 

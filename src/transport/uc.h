@@ -1,12 +1,18 @@
 // The unreliable connection as a sans-IO state machine: messages go out once, nothing is
 // acknowledged, a message with a missing frame is dropped whole. Requester under the queue pair's
 // send_lock, responder under its recv_lock.
+//
+// A stranger who knows the number of a queue pair and forges its peer's address can try keys. After
+// some wrong ones (guess_limit.h) only writes that are in step with what was served are looked at;
+// others are dropped, before they disturb the message in progress: the peer goes on, the stranger
+// would have to know the sequence number too.
 #pragma once
 
 #include <cstdint>
 
 #include "queue/queue_pair.h"
 #include "transport/frame.h"
+#include "transport/guess_limit.h"
 #include "wire/packet.h"
 
 namespace weft::transport {
@@ -38,10 +44,12 @@ struct UcResponder {
   RemoteKey write_key;
   std::uint64_t write_address = 0;
   queue::ReceiveWqe* receive = nullptr;  ///< kept across a dropped message: it was not filled
+  GuessLimit guesses;
+  Psn in_step;  ///< follows the last frame that had a right key, or came in step itself
 };
 
 void start(UcResponder& rs, const queue::QueuePair& qp);
-void on_request(UcResponder& rs, queue::QueuePair& qp, const wire::Packet& packet);
+void on_request(UcResponder& rs, queue::QueuePair& qp, const wire::Packet& packet, Nanoseconds now);
 void stop(UcResponder& rs, queue::QueuePair& qp);
 
 }  // namespace weft::transport

@@ -1,11 +1,7 @@
 #include "ucma/file.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "host/event_signal.h"
 #include "obs/log.h"
 #include "ucma/agent.h"
 #include "ucma/call.h"
@@ -23,22 +20,6 @@ namespace {
 
 // What librdmacm had before the structure grew: everything up to `reserved`.
 constexpr std::size_t kLeastEventBytes = offsetof(rdma_ucm_event_resp, reserved);
-
-/// Like a write that waits in the kernel: a signal ends it unless its handler restarts calls, and a
-/// thread that is cancelled ends in it. 0 or errno.
-int sleep_on(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  static_assert(sizeof word == sizeof(std::uint32_t));
-  int before = 0;
-  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
-  const long result = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
-  const int error = result == 0 ? 0 : errno;
-  pthread_setcanceltype(before, nullptr);
-  return error;
-}
-
-void wake_all(const std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
-}
 
 }  // namespace
 
@@ -106,7 +87,7 @@ int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
       continue;
     }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    const int woken = sleep_on(sequence_, seen);
+    const int woken = host::sleep_on(sequence_, seen);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
     if (woken == EINTR) return EINTR;
   }
@@ -126,14 +107,8 @@ bool File::deliver(std::span<const std::byte> in, std::size_t out_bytes, int& er
   return true;
 }
 
-void File::count_down() const {
-  // The program might have read the descriptor itself; nobody waits here for what it took.
-  pollfd entry{count_.get(), POLLIN, 0};
-  std::uint64_t one = 0;
-  if (poll(&entry, 1, 0) == 1) {
-    [[maybe_unused]] const ssize_t n = read(count_.get(), &one, sizeof one);
-  }
-}
+// The program might have read the descriptor itself, and may have set it to block.
+void File::count_down() const { host::take_count(count_.get()); }
 
 void File::push(const QueuedEvent& event) {
   events_.push_back(event);
@@ -143,7 +118,7 @@ void File::push(const QueuedEvent& event) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(count_.get(), &one, sizeof one);
   sequence_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all(sequence_);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0) host::wake_all(sequence_);
 }
 
 QueuedEvent File::take_out(std::list<QueuedEvent>::iterator at) {

@@ -34,7 +34,7 @@ constexpr auto kNap = std::chrono::microseconds(50);
 CompletionChannel::CompletionChannel(std::shared_ptr<ChannelObject> object)
     : object_(std::move(object)) {}
 
-int CompletionChannel::fd() const { return object_->fd; }
+int CompletionChannel::fd() const { return object_->signal.fd(); }
 
 std::optional<std::uint32_t> CompletionChannel::next_event() const { return object_->pop(); }
 
@@ -47,7 +47,7 @@ Result<std::uint32_t> CompletionChannel::wait(std::chrono::nanoseconds timeout) 
     if (left.count() <= 0) {
       return fail(Errc::kTimedOut, "no completion event within the time allowed");
     }
-    pollfd wait{object_->fd, POLLIN, 0};
+    pollfd wait{object_->signal.fd(), POLLIN, 0};
     // Bounded steps: a time-out of ours may be due although nothing arrives.
     ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 10)));
   }

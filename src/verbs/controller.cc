@@ -296,6 +296,7 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
   if (qp.service == Service::kUnreliableDatagram) remove_members(qp.qpn, nullptr);
   reset(qp);
+  forget_events(qp.qpn, 0);  // before its number can be another's
   live_.fetch_sub(1, std::memory_order_relaxed);
   queue_pairs_.release(numbers_.slot_of(qp.qpn));
 }

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -92,8 +91,7 @@ Result<CompletionQueue> Device::create_cq(std::uint32_t capacity,
 Result<CompletionChannel> Device::create_channel() const {
   auto object = std::make_shared<ChannelObject>();
   object->controller = controller_;
-  object->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-  if (object->fd < 0) return fail(Errc::kSystem, fmt::format("eventfd: {}", std::strerror(errno)));
+  if (auto opened = object->signal.open(false); !opened) return tl::unexpected(opened.error());
   return CompletionChannel(std::move(object));
 }
 

@@ -1,9 +1,5 @@
 #include "verbs/objects.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <mutex>
 #include <new>
 #include <utility>
@@ -23,14 +19,10 @@ std::shared_ptr<const QpGround> PdObject::share(QpGround ground) {
   return same;
 }
 
-ChannelObject::~ChannelObject() {
-  if (fd >= 0) close(fd);
-}
-
 void ChannelObject::push(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
   events.push_back(cq_number);
-  eventfd_write(fd, 1);
+  signal.raise();
 }
 
 std::optional<std::uint32_t> ChannelObject::pop() {
@@ -38,26 +30,13 @@ std::optional<std::uint32_t> ChannelObject::pop() {
   if (events.empty()) return {};
   const std::uint32_t number = events.front();
   events.pop_front();
-  eventfd_t value;
-  eventfd_read(fd, &value);  // a semaphore: one event, one count
-  return number;
-}
-
-std::optional<std::uint32_t> ChannelObject::pop_counted() {
-  const std::lock_guard guard(lock);
-  if (events.empty()) return {};
-  const std::uint32_t number = events.front();
-  events.pop_front();
+  if (events.empty()) signal.clear();
   return number;
 }
 
 void ChannelObject::forget(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
-  for (std::size_t gone = std::erase(events, cq_number); gone > 0; --gone) {
-    pollfd counted{fd, POLLIN, 0};  // whoever waits in read() may have taken the count
-    eventfd_t value;
-    if (::poll(&counted, 1, 0) == 1) eventfd_read(fd, &value);
-  }
+  if (std::erase(events, cq_number) > 0 && events.empty()) signal.clear();
 }
 
 CqObject::CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/lock.h"
+#include "host/event_signal.h"
 #include "queue/completion_queue.h"
 #include "queue/xrc_domain.h"
 #include "verbs/controller.h"
@@ -26,18 +27,15 @@ struct PdObject {
   std::weak_ptr<const QpGround> last_ground;
 };
 
-/// Events of completion queues, behind an eventfd.
+/// Events of completion queues, behind a descriptor.
 struct ChannelObject {
-  ~ChannelObject();
   void push(std::uint32_t cq_number);
   std::optional<std::uint32_t> pop();
-  /// The same for a caller that has read the fd, and so taken one count.
-  std::optional<std::uint32_t> pop_counted();
   /// The completion queue goes: its events with it.
   void forget(std::uint32_t cq_number);
 
   std::shared_ptr<Controller> controller;
-  int fd = -1;
+  host::EventSignal signal;  ///< who finds nothing waits for it, without the lock
   base::Lock lock;
   std::deque<std::uint32_t> events;
 };

@@ -69,7 +69,7 @@ class Drill {
     const std::uint64_t at = feed_.pick(places) + static_cast<std::uint64_t>(feed_.offset() / 16);
     packet.reth = {end_.remote().address + at, feed_.pick(keys), feed_.pick(lengths)};
     const Frame frame = forge(packet, any_payload());
-    transport::on_request(responder_, end_.qp, frame.packet());
+    transport::on_request(responder_, end_.qp, frame.packet(), now_ns_ += feed_.below(4) << 22);
   }
   void hear_datagram() {
     wire::Packet packet;
@@ -84,6 +84,7 @@ class Drill {
   QueueEnd end_;
   Watch watch_;
   transport::UcResponder responder_;
+  Nanoseconds now_ns_ = 0;
   memory::RegionKeys once_;
   std::vector<std::byte> data_ = std::vector<std::byte>(kMtu + 4);
 };

@@ -4,6 +4,7 @@
  * in order: it checks the key, and only then copies; between the two it may be stopped for as long
  * as it likes. Rings are numbered 0 (small) and 1 (large). Checked:
  *   - a write never meets a revoked key, and never touches memory that was freed;
+ *   - what the receiver ends the channel for, a frame more than there are slots, never happens;
  *   - messages arrive once, unchanged, in order, whatever the sizes;
  *   - no deadlock: every process ends, or its side is dead;
  *   - with -DLIVE: everything is delivered in the end (ltl delivered); with -DCALM nobody dies.
@@ -147,6 +148,7 @@ proctype receiver(byte d; chan landed) {
 end:
   do
   :: landed?kind, ring, value ->
+     assert(dir[d].in_use <= WINDOW);
      if
      :: kind == DATA || kind == PIECE ->
         assert(ring == current);

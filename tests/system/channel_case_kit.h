@@ -28,8 +28,8 @@ using channel::ContextOptions;
 using channel::Settings;
 
 using Cases = std::map<std::string, void (*)()>;
-/// channel_load_cases.cc, channel_loan_cases.cc, channel_lean_cases.cc
-extern const Cases kLoadCases, kLoanCases, kLeanCases;
+/// channel_load_cases.cc, channel_loan_cases.cc, channel_lean_cases.cc, channel_hostile_cases.cc
+extern const Cases kLoadCases, kLoanCases, kLeanCases, kHostileCases;
 
 template <class T>
 T must(Result<T> result, int line = __builtin_LINE()) {

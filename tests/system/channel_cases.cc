@@ -296,7 +296,7 @@ const Cases kCases{
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
-  for (const Cases* cases : {&kCases, &kLoadCases, &kLoanCases, &kLeanCases}) {
+  for (const Cases* cases : {&kCases, &kLoadCases, &kLoanCases, &kLeanCases, &kHostileCases}) {
     const auto found = cases->find(name);
     if (found == cases->end()) continue;
     alarm(60);

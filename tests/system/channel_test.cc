@@ -131,6 +131,18 @@ TEST(ChannelSystem, a_killed_peer_is_noticed_and_others_go_on) {
   HOLDS_UNDER_WEFT("a_killed_peer_is_noticed");
 }
 
+TEST(ChannelSystem, a_peer_that_overruns_its_slots_is_cut_off) {
+  HOLDS_UNDER_WEFT("a_peer_that_overruns_its_slots_is_cut_off");
+}
+
+TEST(ChannelSystem, peers_that_send_what_has_no_buffer_take_nobodys_bells) {
+  HOLDS_UNDER_WEFT("peers_that_send_what_has_no_buffer_take_nobodys_bells");
+}
+
+TEST(ChannelSystem, peers_that_offer_all_that_they_may_lose_nobodys_completions) {
+  HOLDS_UNDER_WEFT("peers_that_offer_all_that_they_may_lose_nobodys_completions");
+}
+
 TEST(ChannelSystem, the_example_of_the_readme_runs) {
   // A19: between two processes.
   if (!kCanPreload) GTEST_SKIP() << "no preload";

@@ -118,5 +118,36 @@ TEST(ThreadsSlotTable, serves_readers_while_it_grows) {
   EXPECT_EQ(wrong, 0U);
 }
 
+TEST(SlotTable, leaves_worn_slots_alone_until_many_are_worn) {
+  using Wear = SlotTable<Item>::Wear;
+  constexpr std::uint32_t kWornMost = SlotTable<Item>::kWornMost;
+  SlotTable<Item> table(1U << 20, 0);
+  std::uint32_t first = 0, index = 0;
+  table.acquire(&first);
+  table.release(first, Wear::kWorn);
+  for (std::uint32_t i = 0; i < kWornMost; ++i) {
+    ASSERT_NE(table.acquire(&index), nullptr);
+    ASSERT_NE(index, first);
+    table.release(index, Wear::kWorn);
+  }
+  ASSERT_NE(table.acquire(&index), nullptr);
+  EXPECT_EQ(index, first);
+}
+
+TEST(SlotTable, gives_worn_slots_rather_than_none) {
+  using Wear = SlotTable<Item>::Wear;
+  SlotTable<Item> table(2);
+  std::uint32_t a = 0, b = 0, again = 0;
+  table.acquire(&a);
+  table.acquire(&b);
+  table.release(b, Wear::kWorn);
+  table.release(a);
+  ASSERT_NE(table.acquire(&again), nullptr);
+  EXPECT_EQ(again, a);
+  ASSERT_NE(table.acquire(&again), nullptr);
+  EXPECT_EQ(again, b);
+  EXPECT_EQ(table.acquire(&again), nullptr);
+}
+
 }  // namespace
 }  // namespace weft::base

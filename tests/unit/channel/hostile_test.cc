@@ -15,7 +15,7 @@ class Liar {
 
   std::byte* slot_end(std::uint32_t frame) const {
     return reinterpret_cast<std::byte*>(ring_.address) +
-           std::size_t{frame % ring_.slots + 1} * ring_.slot_bytes;
+           std::size_t{(frame - base_) % ring_.slots + 1} * ring_.slot_bytes;
   }
   void raw_frame(std::uint32_t head, std::uint32_t length, std::uint32_t tail,
                  const std::vector<std::byte>& records) {
@@ -33,6 +33,14 @@ class Liar {
     raw_frame(tag_of(next_), static_cast<std::uint32_t>(records.size()) + 16, tag_of(next_),
               records);
   }
+  /// From now on into the ring that the receiver looks at.
+  void move() {
+    const RemoteRing ring = pair_.there.endpoint.grant();
+    if (ring.address == ring_.address) return;
+    ring_ = ring;
+    base_ = next_;
+  }
+  std::uint32_t slots() const { return ring_.slots; }
   std::string error() {
     pair_.there.endpoint.progress(pair_.now);
     while (pair_.there.endpoint.look()) {
@@ -42,8 +50,8 @@ class Liar {
 
  private:
   SimulatedPair& pair_;
-  const RemoteRing ring_;
-  std::uint32_t next_ = 0;
+  RemoteRing ring_;
+  std::uint32_t next_ = 0, base_ = 0;
 };
 
 template <class T>
@@ -177,6 +185,168 @@ TEST(Hostile, status_words_that_claim_too_much_end_the_channel) {
   store(other.here.control + kStatusOffset, Status{.pulled = 1});
   other.here.endpoint.progress(other.now);
   EXPECT_NE(other.here.endpoint.error(), "");
+}
+
+TEST(Hostile, one_frame_more_than_there_are_slots_ends_the_channel) {
+  SimulatedPair pair{Settings{}};
+  Liar liar(pair);
+  Endpoint& endpoint = pair.there.endpoint;
+  const auto message = record(Kind::kWhole, std::uint64_t{1});
+  liar.frame(message);
+  auto view = endpoint.look();
+  ASSERT_TRUE(view);
+  for (std::uint32_t i = 1; i < liar.slots(); ++i) {
+    liar.frame(message);
+    auto next = endpoint.look();
+    ASSERT_TRUE(next);
+    endpoint.release(*next);
+  }
+  EXPECT_EQ(endpoint.error(), "");
+  liar.frame(message);  // its slot is the one that the view holds
+  EXPECT_FALSE(endpoint.look());
+  EXPECT_EQ(endpoint.error(), "the peer writes more frames than it was given slots");
+  EXPECT_TRUE(endpoint.failed());
+  EXPECT_EQ(endpoint.receive().consumed(), 0u);
+  endpoint.release(*view);
+  EXPECT_EQ(endpoint.receive().consumed(), liar.slots());
+}
+
+TEST(Hostile, all_slots_may_be_full_at_one_time) {
+  SimulatedPair pair{Settings{}};
+  Liar liar(pair);
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint32_t i = 0; i < liar.slots(); ++i) {
+      liar.frame(record(Kind::kWhole, std::uint64_t{i}));
+    }
+    std::vector<Incoming> views;
+    while (auto view = pair.there.endpoint.look()) views.push_back(*view);
+    EXPECT_EQ(views.size(), liar.slots());
+    for (Incoming& view : views) pair.there.endpoint.release(view);
+  }
+  EXPECT_EQ(liar.error(), "");
+}
+
+TEST(Hostile, a_ring_is_not_freed_under_a_view_whatever_frames_come_behind_it) {
+  SimulatedPair pair{Settings{}};
+  Liar liar(pair);
+  Endpoint& endpoint = pair.there.endpoint;
+  const auto message = record(Kind::kWhole, std::uint64_t{1});
+  liar.frame(message);
+  auto first = endpoint.look();
+  ASSERT_TRUE(first);
+  for (std::uint32_t i = 1; i < std::bit_ceil(liar.slots()); ++i) {
+    liar.frame(message);
+    if (auto next = endpoint.look()) endpoint.release(*next);
+  }
+  liar.frame(message);  // would take the entry of the first
+  const auto second = endpoint.look();
+  if (second) pair.there.wires.held.push_back(second->data);
+  endpoint.release(*first);  // would count for the second
+  liar.frame(record(Kind::kMove, Move{1, 1, slot_bytes_of(16384), 4, 1 << 16, 0}));
+  endpoint.progress(pair.now);
+  liar.frame(empty_record(Kind::kLast));
+  endpoint.progress(pair.now);
+  EXPECT_EQ(pair.there.wires.violation, "");
+}
+
+/// An application that keeps some views while a liar writes whatever is well formed, as often as it
+/// likes. Gives what was wrong.
+std::string torment(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Settings settings;
+  settings.keep_small = random() % 2 == 0;
+  SimulatedPair pair(settings);
+  SimulatedSide& wires = pair.there.wires;
+  Endpoint& endpoint = pair.there.endpoint;
+  Liar liar(pair);
+  std::vector<Incoming> views;
+  const auto let_go = [&](std::size_t i) {
+    std::erase(wires.held, views[i].data);
+    endpoint.release(views[i]);
+    views.erase(views.begin() + static_cast<std::ptrdiff_t>(i));
+  };
+  std::array<std::byte, 100> offered{};
+  const std::uint32_t key = pair.keys.open(offered.data(), offered.size());
+  std::uint32_t offers = 0;
+  for (int step = 0; step < 200; ++step) {
+    switch (random() % 12) {
+      case 0: {
+        const auto slots = static_cast<std::uint32_t>(2 + random() % 7);
+        const auto bytes = static_cast<std::uint32_t>(100u << random() % 6);
+        liar.frame(record(Kind::kMove,
+                          Move{1, static_cast<std::uint32_t>(random() % 3), slot_bytes_of(bytes),
+                               slots, static_cast<std::uint32_t>(step) << 16,
+                               static_cast<std::uint32_t>(random() % 4 == 0)}));
+        endpoint.progress(pair.now);
+        liar.move();
+        break;
+      }
+      case 1:
+        if (endpoint.receive().growing()) liar.frame(empty_record(Kind::kLast));
+        endpoint.progress(pair.now);
+        liar.move();
+        break;
+      case 2:
+        liar.frame(empty_record(Kind::kAbandon));
+        break;
+      case 3:
+        liar.frame(record(Kind::kOffer, Offer{reinterpret_cast<std::uint64_t>(offered.data()),
+                                              offered.size(), offered.size(), key, ++offers}));
+        break;
+      case 4:
+        while (!views.empty()) let_go(random() % views.size());
+        break;
+      case 5:
+      case 6:
+        if (!views.empty()) let_go(random() % views.size());
+        break;
+      case 7:
+        store(pair.there.control + kStatusOffset,
+              Status{.repeat = static_cast<std::uint32_t>(random()),
+                     .recalled = static_cast<std::uint32_t>(random())});
+        endpoint.progress(pair.now);
+        break;
+      default:
+        liar.frame(record(Kind::kWhole, std::uint64_t{1}) + record(Kind::kWhole, std::uint64_t{2}));
+    }
+    while (wires.execute()) {
+    }
+    SimulatedPair::complete(pair.there);
+    while (auto view = endpoint.look()) {
+      if (!view->region.exists()) wires.held.push_back(view->data);
+      views.push_back(*view);
+      if (random() % 2 == 0) let_go(random() % views.size());
+    }
+  }
+  while (!views.empty()) let_go(0);
+  return wires.violation;
+}
+
+TEST(Hostile, no_sequence_of_frames_frees_a_ring_under_a_view) {
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    ASSERT_EQ(torment(seed), "") << "seed " << seed;
+  }
+}
+
+TEST(Hostile, rings_that_are_kept_are_no_more_than_there_are_phases) {
+  Settings settings;
+  settings.keep_small = true;
+  SimulatedPair pair(settings);
+  Liar liar(pair);
+  Endpoint& endpoint = pair.there.endpoint;
+  pair.there.wires.log = true;
+  constexpr std::uint32_t kMoves = 20;
+  for (std::uint32_t i = 1; i <= kMoves; ++i) {  // each larger than the one before
+    liar.frame(record(Kind::kMove, Move{1, i, slot_bytes_of(100 + 8 * i), 4, i << 16, 0}));
+    liar.frame(empty_record(Kind::kLast));
+    ASSERT_EQ(liar.error(), "");
+    liar.move();
+    pair.settle(1);
+  }
+  EXPECT_EQ(endpoint.receive().figures().switches, kMoves);
+  const auto& journal = pair.there.wires.journal;
+  const auto freed = std::count(journal.begin(), journal.end(), "release");
+  EXPECT_EQ(static_cast<std::size_t>(freed) + settings.phases.size(), kMoves);
 }
 
 TEST(Hostile, hellos_that_no_honest_peer_sends_are_refused) {

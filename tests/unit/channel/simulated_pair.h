@@ -65,6 +65,10 @@ class SimulatedSide final : public Wires {
   void release(Ring& ring) override {
     note("release");
     if (keys_.live.contains(ring.remote_key.value)) violation = "freed while its key was live";
+    const std::byte* end = ring.memory + std::size_t{ring.slots} * ring.slot_bytes;
+    for (const std::byte* view : held) {
+      if (view >= ring.memory && view < end) violation = "freed under a view";
+    }
     live_bytes -= std::size_t{ring.slots} * ring.slot_bytes;
     ::operator delete[](ring.memory, std::align_val_t{8});
     ring = {};
@@ -139,6 +143,7 @@ class SimulatedSide final : public Wires {
   SimulatedSide* peer = nullptr;
   std::string violation;
   std::vector<std::string> journal;
+  std::vector<const std::byte*> held;  ///< where views begin that the test still looks at
   bool log = false, dead = false, starved = false, no_loans = false;
   bool windows = true;  ///< what is lent is opened by a window
   int refuse_next = 0, corrupt_next = 0;

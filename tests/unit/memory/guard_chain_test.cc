@@ -4,9 +4,14 @@
 #include <setjmp.h>
 #include <signal.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <thread>
 
+#include "memory/flight.h"
 #include "memory/guard.h"
+#include "memory/guard_signals.h"
 #include "unit/memory/pages.h"
 
 namespace weft::memory {
@@ -148,6 +153,123 @@ TEST_F(GuardChainDeathTest, a_sent_signal_without_a_handler_kills_as_ever) {
 
 TEST_F(GuardChainDeathTest, a_handler_for_one_time_is_called_one_time) {
   EXPECT_EXIT(once_only(), testing::KilledBySignal(SIGSEGV), "");
+}
+
+// Where nothing stands before the C library's functions: what is promised there.
+
+[[noreturn]] void blocked_in_a_thread() {
+  install_guard();
+  const Pages pages(1);
+  pages.unmap(0);
+  bool good = false;
+  std::thread([&] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    const Flight::Scope scope(Hold::kSelf, &good);  // as everything that touches users' memory
+    good = guarded_copy(pages.data(), pages.data(), 64) == Fault::kUnmapped;
+  }).join();
+  finish(good);
+}
+
+TEST_F(GuardChainDeathTest, a_thread_may_have_all_signals_blocked_before_its_first_use) {
+  EXPECT_EXIT(blocked_in_a_thread(), testing::ExitedWithCode(0), "");
+}
+
+struct sigaction before_program {};
+
+void call_those_before(int signal, siginfo_t* info, void* context) {
+  program_calls = program_calls + 1;
+  before_program.sa_sigaction(signal, info, context);
+}
+
+[[noreturn]] void later_handler_that_chains() {
+  install_guard();
+  struct sigaction action {};
+  action.sa_sigaction = call_those_before;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &before_program);
+  const Pages pages(1);
+  pages.unmap(0);
+  std::byte word[8]{};
+  bool good = true;
+  for (int i = 0; i < 3; ++i) {
+    good = good && guarded_copy(pages.data(), word, 8) == Fault::kUnmapped;
+    good = good && !guarded([&] { std::memset(pages.data(), 1, 64); });
+  }
+  finish(good && program_calls == 6);
+}
+
+TEST_F(GuardChainDeathTest, a_later_handler_that_calls_the_one_before_it_does_no_harm) {
+  EXPECT_EXIT(later_handler_that_chains(), testing::ExitedWithCode(0), "");
+}
+
+// What files/interpose_signals.cc makes of the program's calls.
+
+[[noreturn]] void later_handler_through_the_guard() {
+  install_guard();
+  struct sigaction action {
+  }, seen{};
+  action.sa_sigaction = jump_away;
+  action.sa_flags = SA_SIGINFO;
+  bool good = guard::exchange_action(SIGSEGV, &action, nullptr) == 0 &&
+              guard::exchange_action(SIGSEGV, nullptr, &seen) == 0 &&
+              seen.sa_sigaction == jump_away;
+  const Pages pages(1);
+  pages.unmap(0);
+  for (int i = 0; i < 3; ++i) {
+    if (sigsetjmp(program_recovery, 1) == 0) poke(pages.data());
+    good = good && !guarded([&] { std::memset(pages.data(), 1, 64); });
+  }
+  finish(good && program_calls == 3);
+}
+
+TEST_F(GuardChainDeathTest, a_handler_that_is_set_later_gets_its_own_faults_and_only_those) {
+  EXPECT_EXIT(later_handler_through_the_guard(), testing::ExitedWithCode(0), "");
+}
+
+[[noreturn]] void handlers_that_change_all_the_time() {
+  install_guard();
+  std::atomic<bool> done{false};
+  std::thread changes([&] {
+    struct sigaction action {};
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    for (unsigned i = 0; !done; ++i) {
+      action.sa_sigaction = i % 2 == 0 ? jump_away : call_those_before;
+      guard::exchange_action(SIGSEGV, &action, nullptr);
+    }
+  });
+  const Pages pages(1);
+  pages.unmap(0);
+  bool good = true;
+  for (int i = 0; i < 20'000; ++i) {
+    good = good && !guarded([&] { std::memset(pages.data(), 1, 64); });
+  }
+  done = true;
+  changes.join();
+  finish(good && program_calls == 0);
+}
+
+TEST_F(GuardChainDeathTest, faults_are_caught_while_handlers_change) {
+  EXPECT_EXIT(handlers_that_change_all_the_time(), testing::ExitedWithCode(0), "");
+}
+
+[[noreturn]] void blocked_through_the_guard() {
+  install_guard();
+  sigset_t all, seen;
+  sigfillset(&all);
+  bool good = guard::exchange_mask(SIG_SETMASK, &all, nullptr) == 0;
+  const Pages pages(1);
+  pages.unmap(0);
+  good = good && !guarded([&] { std::memset(pages.data(), 1, 64); });
+  good = good && guard::exchange_mask(SIG_BLOCK, nullptr, &seen) == 0 &&
+         sigismember(&seen, SIGSEGV) == 1 && sigismember(&seen, SIGBUS) == 1;
+  good = good && guard::exchange_mask(77, &all, nullptr) == EINVAL;
+  finish(good);
+}
+
+TEST_F(GuardChainDeathTest, signals_that_are_blocked_later_are_blocked_for_the_program_only) {
+  EXPECT_EXIT(blocked_through_the_guard(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

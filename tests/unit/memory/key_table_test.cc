@@ -4,6 +4,7 @@
 
 #include <set>
 #include <thread>
+#include <unordered_set>
 
 #include "unit/memory/key_fixture.h"
 
@@ -270,6 +271,20 @@ TEST_F(KeyTableTest, address_and_key_are_all_that_a_peer_needs) {
   const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   EXPECT_EQ(store(*place, bytes), Fault::kNone);
   EXPECT_EQ(std::memcmp(pages.data() + 100, bytes, 4), 0);
+}
+
+TEST_F(KeyTableTest, a_key_comes_back_only_when_every_slot_has_had_every_tag) {
+  // The same with a table of 2^16 slots that may be worn takes 2^16 * 255 registrations.
+  constexpr std::uint32_t kSlots = 512, kTags = 255;
+  KeyTable small(random, kSlots);
+  std::unordered_set<std::uint32_t> seen;
+  std::uint32_t count = 0;
+  for (;; ++count) {
+    const RegionKeys keys = *small.register_region(spec());
+    if (!seen.insert(keys.rkey.value).second) break;
+    ASSERT_TRUE(small.deregister_region(keys.lkey));
+  }
+  EXPECT_EQ(count, kSlots * kTags);
 }
 
 }  // namespace

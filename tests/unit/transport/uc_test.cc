@@ -34,7 +34,7 @@ class Uc : public testing::Test {
     packet.reth = {remote.address, remote.key, length};
     packet.immediate = 0x77;
     const Frame frame = forge(packet, std::span(data).first(n));
-    transport::on_request(responder, end.qp, frame.packet());
+    transport::on_request(responder, end.qp, frame.packet(), now_ns);
   }
   std::vector<Frame> requests() {
     std::vector<Frame> frames;
@@ -56,6 +56,7 @@ class Uc : public testing::Test {
   transport::UcRequester requester;
   transport::UcResponder responder;
   std::vector<std::byte> data = std::vector<std::byte>(1024);
+  Nanoseconds now_ns = 1'000'000'000;
 };
 
 TEST_F(Uc, receives_a_message_of_several_frames) {
@@ -208,6 +209,63 @@ TEST_F(Uc, refuses_a_write_outside_before_its_first_byte_and_lives_on) {
   EXPECT_EQ(end.state(), QpState::kReadyToSend);
   remote = end.remote();
   deliver(kUcWriteOnly, 3, 8, 8);
+  EXPECT_EQ(exposed(8), sent(8));
+}
+
+/// A stranger who tries one key after the other, from a place of its own in the sequence.
+class GuessedUc : public Uc {
+ protected:
+  static constexpr std::uint32_t kFarAway = 0x100000;
+  void guess(std::uint32_t at = kFarAway) {
+    const RemoteAddress right = remote;
+    remote.key = RemoteKey(end.exposed.rkey.value + 0x1000 + ++guesses_);
+    deliver(kUcWriteOnly, at, 8, 8);
+    remote = right;
+  }
+  std::uint64_t looked_at() { return end.counted(Counter::kRefusedAccesses); }
+  std::uint64_t not_looked_at() { return end.counted(Counter::kLimitedAccesses); }
+
+ private:
+  std::uint32_t guesses_ = 0;
+};
+
+TEST_F(GuessedUc, looks_at_so_many_wrong_keys_a_second_and_no_more) {
+  // B4.9
+  for (int i = 0; i < 1000; ++i) guess();
+  EXPECT_EQ(looked_at(), 64u);
+  EXPECT_EQ(not_looked_at(), 936u);
+  constexpr Nanoseconds kHour = 3'600'000'000'000;
+  for (const Nanoseconds end_ns = now_ns + kHour; now_ns < end_ns; now_ns += 1'000'000) guess();
+  EXPECT_NEAR(static_cast<double>(looked_at()), 64.0 * 3601, 64);
+  now_ns += kHour;  // what nobody used is not saved up
+  const std::uint64_t before = looked_at();
+  for (int i = 0; i < 1000; ++i) guess();
+  EXPECT_EQ(looked_at(), before + 64);
+  EXPECT_EQ(end.state(), QpState::kReadyToSend);
+}
+
+TEST_F(GuessedUc, a_right_key_is_not_looked_at_either_when_it_comes_from_nowhere) {
+  for (int i = 0; i < 1000; ++i) guess();
+  const auto before = exposed(8);
+  deliver(kUcWriteOnly, kFarAway, 8, 8);
+  EXPECT_EQ(exposed(8), before);
+  now_ns += 1'000'000'000;
+  deliver(kUcWriteOnly, kFarAway, 8, 8);
+  EXPECT_EQ(exposed(8), sent(8));
+}
+
+TEST_F(GuessedUc, a_peer_in_step_goes_on_while_a_stranger_guesses) {
+  end.post_receive(1, 0, 1024);
+  deliver(kUcWriteOnly, 0, 4, 4);
+  for (int i = 0; i < 1000; ++i) guess(kFarAway + static_cast<std::uint32_t>(i));
+  deliver(kUcWriteFirst, 1, kMtu, 2 * kMtu);
+  for (int i = 0; i < 10; ++i) guess();  // in the middle of its message
+  deliver(kUcWriteLast, 2, kMtu);
+  EXPECT_EQ(exposed(kMtu), sent(kMtu));
+  deliver(kUcSendOnly, 3, 8);
+  EXPECT_EQ(end.take_receives().size(), 1u);
+  data[0] ^= std::byte{1};
+  deliver(kUcWriteOnly, 40, 8, 8);  // some are lost
   EXPECT_EQ(exposed(8), sent(8));
 }
 

@@ -1,5 +1,7 @@
 // The states of a queue pair as a program sees them, over every path: peers that are not there,
 // draining, errors, reset, destruction.
+#include <poll.h>
+
 #include <array>
 
 #include "support/path_suite.h"
@@ -240,6 +242,19 @@ TEST_P(PathDraining, draining_is_told_each_time) {
     EXPECT_TRUE(is_done(next(a.sends), 100, CompletionOp::kDelay, 0));
     must(link.a.modify(QpState::kReadyToSend));
   }
+}
+
+TEST_P(PathDraining, events_of_a_queue_pair_that_is_gone_are_gone) {
+  const int fd = must(a.device.event_fd());
+  {
+    Link link = connect();
+    must(link.a.modify(QpState::kSendQueueDrained));
+    pollfd told{fd, POLLIN, 0};
+    ASSERT_EQ(poll(&told, 1, 10'000), 1);
+  }
+  pollfd told{fd, POLLIN, 0};
+  EXPECT_EQ(poll(&told, 1, 0), 0);
+  EXPECT_FALSE(a.device.next_event().has_value());
 }
 
 TEST_P(PathDraining, a_drained_queue_pair_still_serves_its_peer) {
