@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 /// First in a test that needs such a filter.
-#define WEFT_NEEDS_KERNEL_FILTERS()                                              \
-  if (std::getenv("WEFT_TEST_NO_FILTERS") != nullptr) {                          \
+#define WEFT_NEEDS_KERNEL_FILTERS()                                                       \
+  if (std::getenv("WEFT_TEST_NO_FILTERS") != nullptr) {                                   \
     GTEST_SKIP() << "this kernel's compiler of filters is stuck; it has to be restarted"; \
   }

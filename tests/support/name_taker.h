@@ -19,7 +19,7 @@
 namespace weft::test {
 
 /// How a name is held.
-enum class Held {
+enum class NameHold {
   kBound,      ///< nobody can connect
   kListening,  ///< whoever connects waits to be accepted
   kFull,       ///< and too many do already
@@ -41,7 +41,7 @@ struct RawName {
 };
 
 /// The socket; less than 0: somebody has the name.
-inline int hold_name(const std::string& text, Held how, int type = SOCK_SEQPACKET) {
+inline int hold_name(const std::string& text, NameHold how, int type = SOCK_SEQPACKET) {
   const RawName name(text);
   const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   require(fd >= 0, "a socket");
@@ -49,9 +49,9 @@ inline int hold_name(const std::string& text, Held how, int type = SOCK_SEQPACKE
     close(fd);
     return -1;
   }
-  if (type == SOCK_DGRAM || how == Held::kBound) return fd;
-  require(listen(fd, how == Held::kFull ? 0 : 64) == 0, "listen");
-  if (how != Held::kFull) return fd;
+  if (type == SOCK_DGRAM || how == NameHold::kBound) return fd;
+  require(listen(fd, how == NameHold::kFull ? 0 : 64) == 0, "listen");
+  if (how != NameHold::kFull) return fd;
   for (;;) {
     const int caller = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (connect(caller, name.generic(), name.size) != 0) {
@@ -80,7 +80,7 @@ class NameTaker {
     char taken = 0;
     ready_ = partner_.wire().get(&taken);
   }
-  NameTaker(const std::vector<std::string>& names, Held how, int type = SOCK_SEQPACKET)
+  NameTaker(const std::vector<std::string>& names, NameHold how, int type = SOCK_SEQPACKET)
       : NameTaker([=] {
           for (const std::string& name : names) hold_name(name, how, type);
         }) {}

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "support/intruder.h"
+#include "support/kernel_filters.h"
 #include "support/neighbour_side.h"
 #include "support/sandbox.h"
 
@@ -216,6 +217,7 @@ TEST(NeighbourBoundary, pages_that_the_owner_made_read_only_are_not_written) {
 }
 
 TEST(NeighbourBoundary, nor_where_the_kernel_refuses_to_copy) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   // B4.14
   expect_page_protection(false, [] {
     refuse_calls({SYS_process_vm_readv, SYS_process_vm_writev}, EPERM);
@@ -264,10 +266,12 @@ void expect_checked_traffic(const std::function<void()>& target_enters,
 void check() { setenv("WEFT_OWNER_CHECKS", "on", 1); }
 
 TEST(NeighbourBoundary, an_owner_that_checks_gives_no_memory_away_and_serves_all) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   expect_checked_traffic(check, [] {});
 }
 
 TEST(NeighbourBoundary, an_initiator_that_wants_owners_to_check_takes_no_memory) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   expect_checked_traffic([] {}, check);
 }
 

@@ -9,6 +9,7 @@
 
 #include <thread>
 
+#include "support/kernel_filters.h"
 #include "support/neighbour_side.h"
 #include "support/sandbox.h"
 
@@ -62,10 +63,12 @@ TEST(NeighbourEnvironments, unprivileged_user) {
 }
 
 TEST(NeighbourEnvironments, copying_calls_not_permitted) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   expect_traffic([] { refuse_copies(EPERM); }, 1);
 }
 
 TEST(NeighbourEnvironments, copying_calls_unknown) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   expect_traffic(
       [] {
         become(kNobody);
@@ -96,18 +99,21 @@ TEST(NeighbourEnvironments, initiator_with_fewer_capabilities) {
 }
 
 TEST(NeighbourEnvironments, membarrier_refused_from_the_start_of_weft) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   for (const int error : {EPERM, ENOSYS}) {
     expect_traffic([error] { refuse_calls({SYS_membarrier}, error); });
   }
 }
 
 TEST(NeighbourEnvironments, membarrier_refused_to_one_of_two) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   const auto refuse = [] { refuse_calls({SYS_membarrier}, EPERM); };
   expect_traffic(refuse, [] {});
   expect_traffic([] {}, refuse);
 }
 
 TEST(NeighbourEnvironments, membarrier_refused_in_the_middle) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   Partner target(run_target);
   Partner initiator([](const Wire& wire) {
     Side side;
@@ -230,6 +236,7 @@ void die_of_ptracer_wish() {
 }
 
 TEST(NeighbourEnvironments, tracing_by_others_is_allowed_unless_the_user_says_no) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   const auto open = [](const Wire& wire) {
     die_of_ptracer_wish();
     wire.get<char>();

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "support/kernel_filters.h"
 #include "support/neighbour_side.h"
 
 namespace weft::test {
@@ -79,6 +80,7 @@ int supervise(unsigned call) {
 }
 
 TEST(NeighbourExec, is_not_followed_by_a_write_into_the_new_program) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   // B4.10
   Partner target(be_target);
   Partner initiator([](const Wire& wire) {

@@ -67,23 +67,23 @@ struct Board {
 /// The other user: all that lasts, then names that come and go until the end.
 void take_names(const Board& board) {
   for (int i = 0; i < kFakeMembers; ++i) {
-    hold_name(fake_member_name(i), i % 3 == 0 ? Held::kBound : Held::kListening);
+    hold_name(fake_member_name(i), i % 3 == 0 ? NameHold::kBound : NameHold::kListening);
   }
   // All numbers of one address, for ever; the names of the other come and go.
   for (unsigned block = 0; block < kBlocks; ++block) {
-    hold_name(block_name(loopback(1), block), Held::kFull);
+    hold_name(block_name(loopback(1), block), NameHold::kFull);
   }
   if (fork() != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int round = 0; !board.end; ++round) {
     std::vector<int> held;
-    const Held how = static_cast<Held>(round % 3);
+    const NameHold how = static_cast<NameHold>(round % 3);
     held.push_back(hold_name(share_name(loopback(3), "join"), how));
     for (unsigned slot = 0; slot < kSlots; slot += 1 + static_cast<unsigned>(round) % 3) {
       held.push_back(hold_name(share_name(loopback(3), std::to_string(slot)), how));
     }
     for (int i = 0; i < 100; ++i) {
-      held.push_back(hold_name(fake_member_name(kFakeMembers + i), Held::kListening));
+      held.push_back(hold_name(fake_member_name(kFakeMembers + i), NameHold::kListening));
     }
     std::this_thread::sleep_for(500us);
     for (const int fd : held) {
@@ -163,6 +163,9 @@ void open_addresses(Board& board, StressClock::time_point end) {
     if (!device) std::fprintf(stderr, "%s\n", device.error().message.c_str());
     WEFT_REQUIRE(device);
     ++board.opened;
+    // Two at an address have a program in the kernel, and too many of them let go at once are more
+    // than some kernels can take.
+    std::this_thread::sleep_for(5ms);
   }
 }
 

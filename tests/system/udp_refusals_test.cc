@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 
+#include "support/kernel_filters.h"
 #include "support/sandbox.h"
 #include "support/udp_kit.h"
 
@@ -82,6 +83,7 @@ TEST(UdpRefusals, of_a_port_that_another_user_has_do_so_too) {
 }
 
 TEST(UdpRefusals, by_a_policy_name_the_port_that_must_be_allowed) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   const std::string address = loopback(3);
   EXPECT_EQ(elsewhere([&] {
               weft::test::refuse_sockets(AF_INET, EACCES);

@@ -12,6 +12,7 @@
 #include "host/local_socket.h"
 #include "host/multicast_names.h"
 #include "host/own_names.h"
+#include "support/kernel_filters.h"
 #include "support/name_taker.h"
 #include "support/soak_time.h"
 #include "unit/host/host_kit.h"
@@ -20,13 +21,13 @@ namespace weft::host {
 namespace {
 
 using weft::host::test::unique_name;
-using weft::test::Held;
+using weft::test::NameHold;
 using weft::test::NameTaker;
 using weft::test::Partner;
 using weft::test::Wire;
 using SteadyTime = std::chrono::steady_clock;
 
-constexpr std::array kWaysToHold{Held::kBound, Held::kListening, Held::kFull};
+constexpr std::array kWaysToHold{NameHold::kBound, NameHold::kListening, NameHold::kFull};
 constexpr int kFakes = 6000;
 
 class OtherUsers : public testing::Test {
@@ -65,7 +66,7 @@ void use_held_name(const std::string& name) {
 }
 
 TEST_F(OtherUsers, a_name_that_another_user_holds_can_be_taken_and_found) {
-  for (const Held how : kWaysToHold) {
+  for (const NameHold how : kWaysToHold) {
     const std::string name = unique_name();
     const NameTaker taker({name}, how);
     ASSERT_TRUE(taker.ready());
@@ -75,7 +76,7 @@ TEST_F(OtherUsers, a_name_that_another_user_holds_can_be_taken_and_found) {
 }
 
 TEST_F(OtherUsers, nobody_is_reached_at_a_name_that_another_user_holds) {
-  for (const Held how : kWaysToHold) {
+  for (const NameHold how : kWaysToHold) {
     const std::string name = unique_name();
     const NameTaker taker({name}, how);
     ASSERT_TRUE(taker.ready());
@@ -83,15 +84,15 @@ TEST_F(OtherUsers, nobody_is_reached_at_a_name_that_another_user_holds) {
     const auto caller = LocalSocket::connect(name);
     EXPECT_LT(SteadyTime::now() - begun, std::chrono::seconds(10));
     ASSERT_FALSE(caller);
-    EXPECT_EQ(caller.error().code, how == Held::kBound ? Errc::kNotFound : Errc::kNotPermitted);
-    if (how != Held::kListening) continue;
+    EXPECT_EQ(caller.error().code, how == NameHold::kBound ? Errc::kNotFound : Errc::kNotPermitted);
+    if (how != NameHold::kListening) continue;
     EXPECT_NE(caller.error().message.find("user 65534"), std::string::npos);
   }
 }
 
 TEST_F(OtherUsers, a_name_beside_is_kept_when_the_other_user_lets_go) {
   const std::string name = unique_name();
-  auto taker = std::make_unique<NameTaker>(std::vector{name}, Held::kListening);
+  auto taker = std::make_unique<NameTaker>(std::vector{name}, NameHold::kListening);
   ASSERT_TRUE(taker->ready());
   const auto listener = LocalSocket::listen(name);
   ASSERT_TRUE(listener);
@@ -106,9 +107,9 @@ TEST_F(OtherUsers, a_name_beside_is_kept_when_the_other_user_lets_go) {
 TEST_F(OtherUsers, fakes_beside_a_name_are_passed_by) {
   const std::string name = unique_name();
   const NameTaker taker([&] {
-    weft::test::hold_name(name, Held::kFull);
+    weft::test::hold_name(name, NameHold::kFull);
     for (int i = 0; i < kFakes; ++i) {
-      weft::test::hold_name(name + "~" + std::to_string(i), Held::kListening);
+      weft::test::hold_name(name + "~" + std::to_string(i), NameHold::kListening);
     }
   });
   ASSERT_TRUE(taker.ready());
@@ -160,7 +161,8 @@ TEST_F(OtherUsers, members_of_a_group_are_found_among_thousands_of_fakes) {
   const Gid group = group_of_this_process();
   const NameTaker taker([&] {
     for (int i = 0; i < kFakes; ++i) {
-      weft::test::hold_name(fake_member(group, i), i % 2 == 0 ? Held::kBound : Held::kListening);
+      weft::test::hold_name(fake_member(group, i),
+                            i % 2 == 0 ? NameHold::kBound : NameHold::kListening);
     }
   });
   ASSERT_TRUE(taker.ready());
@@ -169,12 +171,14 @@ TEST_F(OtherUsers, members_of_a_group_are_found_among_thousands_of_fakes) {
 }
 
 TEST_F(OtherUsers, it_is_the_same_where_the_kernel_does_not_tell_owners) {
+  WEFT_NEEDS_KERNEL_FILTERS();
   const std::string name = unique_name();
   const Gid group = group_of_this_process();
   const NameTaker taker([&] {
-    weft::test::hold_name(name, Held::kListening);
+    weft::test::hold_name(name, NameHold::kListening);
     for (int i = 0; i < kFakes / 4; ++i) {
-      weft::test::hold_name(fake_member(group, i), i % 2 == 0 ? Held::kFull : Held::kListening);
+      weft::test::hold_name(fake_member(group, i),
+                            i % 2 == 0 ? NameHold::kFull : NameHold::kListening);
     }
   });
   ASSERT_TRUE(taker.ready());
@@ -204,7 +208,7 @@ TEST_F(OtherUsers, who_takes_and_drops_a_name_never_gives_it_to_two_of_us) {
   Partner other([&](const Wire&) {
     weft::test::require(weft::test::become(weft::test::kNobody), "to be another user");
     while (SteadyTime::now() < end) {
-      const int fd = weft::test::hold_name(name, Held::kFull);
+      const int fd = weft::test::hold_name(name, NameHold::kFull);
       usleep(200);
       if (fd >= 0) close(fd);
     }

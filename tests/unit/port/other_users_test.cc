@@ -14,7 +14,7 @@
 namespace weft::port {
 namespace {
 
-using weft::test::Held;
+using weft::test::NameHold;
 using weft::test::NameTaker;
 
 std::vector<std::string> names_of_slots(const Gid& address, unsigned first = 0) {
@@ -50,7 +50,7 @@ class SharedWithOthers : public testing::Test {
 };
 
 TEST_F(SharedWithOthers, a_held_join_name_stops_nobody) {
-  for (const Held how : {Held::kBound, Held::kListening, Held::kFull}) {
+  for (const NameHold how : {NameHold::kBound, NameHold::kListening, NameHold::kFull}) {
     const NameTaker taker({"weft-port/" + network::to_string(address) + "/join"}, how);
     ASSERT_TRUE(taker.ready());
     const auto joined = AddressShare::join(address, 0, {});
@@ -60,7 +60,7 @@ TEST_F(SharedWithOthers, a_held_join_name_stops_nobody) {
 
 TEST_F(SharedWithOthers, held_slots_stop_nobody_and_parcels_find_their_way) {
   for (const int type : {SOCK_SEQPACKET, SOCK_DGRAM}) {
-    const NameTaker taker(names_of_slots(address), Held::kListening, type);
+    const NameTaker taker(names_of_slots(address), NameHold::kListening, type);
     ASSERT_TRUE(taker.ready());
     const auto first = AddressShare::join(address, 0, {}),
                second = AddressShare::join(address, 0, {});
@@ -82,7 +82,7 @@ int listen_for_parcels(const std::vector<std::string>& names, int type,
   if (!weft::test::become(weft::test::kNobody)) return 1;
   std::vector<pollfd> entries;
   for (const std::string& name : names) {
-    const int fd = weft::test::hold_name(name, Held::kListening, type);
+    const int fd = weft::test::hold_name(name, NameHold::kListening, type);
     if (fd >= 0) entries.push_back({fd, POLLIN, 0});
   }
   wire.put('l');

@@ -14,7 +14,7 @@
 namespace weft::ucma::test {
 namespace {
 
-using weft::test::Held;
+using weft::test::NameHold;
 using weft::test::NameTaker;
 
 std::vector<std::string> names_of_port(std::uint16_t port) {
@@ -37,7 +37,7 @@ class UcmaOtherUsers : public testing::Test {
 };
 
 TEST_F(UcmaOtherUsers, a_port_that_only_another_user_has_refuses_soon) {
-  for (const Held how : {Held::kBound, Held::kListening, Held::kFull}) {
+  for (const NameHold how : {NameHold::kBound, NameHold::kListening, NameHold::kFull}) {
     const std::uint16_t port = port_of_this_process();
     const NameTaker taker(names_of_port(port), how);
     ASSERT_TRUE(taker.ready());
@@ -53,7 +53,7 @@ TEST_F(UcmaOtherUsers, a_port_that_only_another_user_has_refuses_soon) {
 TEST_F(UcmaOtherUsers, a_port_that_another_user_has_can_be_bound_and_is_connected_to) {
   for (const char* address : {"127.0.0.1", "0.0.0.0"}) {
     const std::uint16_t port = port_of_this_process();
-    const NameTaker taker(names_of_port(port), Held::kFull);
+    const NameTaker taker(names_of_port(port), NameHold::kFull);
     ASSERT_TRUE(taker.ready());
     Channel server, client;
     const Id listener = Id::create(server), second = Id::create(server),
@@ -81,7 +81,7 @@ TEST_F(UcmaOtherUsers, numbers_of_connections_are_left_when_another_user_has_tak
     takers.push_back(std::make_unique<NameTaker>([first] {
       for (unsigned block = first; block < first + kEach; ++block) {
         weft::test::hold_name(cm::name_of(cm::CommIdBlock(static_cast<std::uint16_t>(block))),
-                              Held::kBound);
+                              NameHold::kBound);
       }
     }));
     if (!takers.back()->ready()) GTEST_SKIP() << "not enough descriptors to take all numbers";
@@ -116,7 +116,7 @@ TEST_F(UcmaOtherUsers, programs_connect_while_another_user_takes_and_drops_the_n
     for (unsigned round = 0;; ++round) {
       std::vector<int> held;
       for (const std::string& name : names_of_port(port)) {
-        held.push_back(weft::test::hold_name(name, static_cast<Held>(round % 3)));
+        held.push_back(weft::test::hold_name(name, static_cast<NameHold>(round % 3)));
       }
       usleep(300 + round % 7 * 100);
       for (const int fd : held) {
