@@ -242,6 +242,15 @@ Result<LocalSocket> LocalSocket::listen(std::string_view name) {
   return name_is_taken(name);
 }
 
+bool LocalSocket::any_taken(std::span<const std::string> names) {
+  if (names.empty()) return false;
+  const auto held = own_names(kNamePrefix);
+  return std::ranges::any_of(held, [&](const std::string& each) {
+    return std::ranges::any_of(names,
+                               [&](const std::string& name) { return is_or_beside(each, name); });
+  });
+}
+
 Result<LocalSocket> LocalSocket::connect(std::string_view name) {
   if (auto ok = check_name(name); !ok) return tl::unexpected(ok.error());
   auto called = call_at(name);
