@@ -108,11 +108,9 @@ Result<BindingId> HostExchange::bind(const Place& place, const std::vector<Gid>&
     binding.sockets.push_back({std::move(*socket), name});
   }
   // After taking the own names: of two who do this at once, at least one sees the other.
-  for (const std::string& name : names_against(place, neighbours)) {
-    const auto other = host::LocalSocket::connect(name);
-    if (!other && other.error().code != Errc::kBusy) continue;
+  if (host::LocalSocket::any_taken(names_against(place, neighbours))) {
     undo();
-    return fail(Errc::kBusy, "port " + std::to_string(place.port.value) + " is taken: " + name);
+    return fail(Errc::kBusy, "port " + std::to_string(place.port.value) + " is taken");
   }
   bindings_.emplace(id, std::move(binding));
   return id;

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -48,6 +49,8 @@ class LocalSocket {
   /// kBusy when a process of this user has the name. Names have 1 to kMostNameBytes bytes and begin
   /// with kNamePrefix.
   static Result<LocalSocket> listen(std::string_view name);
+  /// Whether a process of this user has one of the names now; nobody is called.
+  static bool any_taken(std::span<const std::string> names);
   /// To a process of this user. kNotFound when nobody listens there, kNotPermitted when another
   /// user alone does, kBusy when it has not accepted the many before.
   static Result<LocalSocket> connect(std::string_view name);

@@ -52,13 +52,13 @@ inline int hold_name(const std::string& text, NameHold how, int type = SOCK_SEQP
   if (type == SOCK_DGRAM || how == NameHold::kBound) return fd;
   require(listen(fd, how == NameHold::kFull ? 0 : 64) == 0, "listen");
   if (how != NameHold::kFull) return fd;
-  for (;;) {
+  // Who has hung up waits to be accepted all the same.
+  for (bool full = false; !full;) {
     const int caller = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (connect(caller, name.generic(), name.size) != 0) {
-      close(caller);
-      return fd;
-    }
+    full = connect(caller, name.generic(), name.size) != 0;
+    close(caller);
   }
+  return fd;
 }
 
 inline bool can_be_two_users() { return geteuid() == 0; }
@@ -75,7 +75,8 @@ class NameTaker {
           require(become(kNobody), "to be another user");
           work();
           wire.put('t');
-          wire.get<char>();
+          char more = 0;
+          while (read(wire.fd(), &more, 1) > 0) continue;
         }) {
     char taken = 0;
     ready_ = partner_.wire().get(&taken);

@@ -154,7 +154,8 @@ void say(Board& board, StressClock::time_point end) {
   }
 }
 
-/// Two who share the address, again and again.
+/// Two who share the address, again and again. Not as fast as they can: each open has several
+/// filters made and freed, and kernels have been seen to hang where thousands are freed at once.
 void open_addresses(Board& board, StressClock::time_point end) {
   while (StressClock::now() < end) {
     const auto device =
@@ -163,9 +164,7 @@ void open_addresses(Board& board, StressClock::time_point end) {
     if (!device) std::fprintf(stderr, "%s\n", device.error().message.c_str());
     WEFT_REQUIRE(device);
     ++board.opened;
-    // Two at an address have a program in the kernel, and too many of them let go at once are more
-    // than some kernels can take.
-    std::this_thread::sleep_for(5ms);
+    std::this_thread::sleep_for(50ms);
   }
 }
 
@@ -181,31 +180,39 @@ class OtherUsersNames : public testing::Test {
   void TearDown() override {
     if (board_ != nullptr) munmap(board_, sizeof(Board));
   }
+  int patience_ms() const {
+    return static_cast<int>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(soak_ + 60s).count());
+  }
+  const std::chrono::nanoseconds soak_ = soak_time(1000ms);
   Board* board_ = nullptr;
 };
 
-TEST_F(OtherUsersNames, stop_neither_multicasts_nor_the_opening_of_addresses) {
+TEST_F(OtherUsersNames, do_not_stop_multicasts) {
   Board& board = *board_;
   const NameTaker taker([&] { take_names(board); });
   ASSERT_TRUE(taker.ready());
-  const auto soak = soak_time(1000ms);
-  const auto end = StressClock::now() + soak;
+  const auto end = StressClock::now() + soak_;
   Partner member([&](const Wire& wire) { hear(board, wire); });
   char said = 0;
   ASSERT_TRUE(member.wire().get(&said));
   Partner sender([&](const Wire&) { say(board, end); });
-  Partner opener([&](const Wire&) { open_addresses(board, end); });
-  Partner other_opener([&](const Wire&) { open_addresses(board, end); });
-  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(soak + 60s);
-  for (Partner* each : {&sender, &opener, &other_opener}) {
-    EXPECT_EQ(each->join(static_cast<int>(patience.count())), 0);
-  }
+  EXPECT_EQ(sender.join(patience_ms()), 0);
   board.end = true;
   EXPECT_EQ(member.join(), 0);
   EXPECT_GT(board.heard, 0u);
+}
+
+TEST_F(OtherUsersNames, do_not_stop_the_opening_of_addresses) {
+  Board& board = *board_;
+  const NameTaker taker([&] { take_names(board); });
+  ASSERT_TRUE(taker.ready());
+  const auto end = StressClock::now() + soak_;
+  Partner first([&](const Wire&) { open_addresses(board, end); });
+  Partner second([&](const Wire&) { open_addresses(board, end); });
+  for (Partner* each : {&first, &second}) EXPECT_EQ(each->join(patience_ms()), 0);
+  board.end = true;
   EXPECT_GT(board.opened, 0u);
-  std::printf("%lu multicasts heard, %lu addresses opened\n",
-              static_cast<unsigned long>(board.heard), static_cast<unsigned long>(board.opened));
 }
 
 }  // namespace
