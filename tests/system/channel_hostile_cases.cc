@@ -161,10 +161,14 @@ class LiarProcess {
 };
 
 void a_peer_that_overruns_its_slots_is_cut_off() {
-  LiarProcess liar([](std::uint16_t port) {
+  int held_by_peer[2];
+  HOLDS(pipe(held_by_peer) == 0);
+  LiarProcess liar([&held_by_peer](std::uint16_t port) {
     Liar attack(port);
     const std::uint32_t slots = attack.slots();
     for (std::uint32_t i = 0; i < slots; ++i) HOLDS(attack.frame(100 + i));
+    char held = 0;
+    HOLDS(read(held_by_peer[0], &held, 1) == 1);
     attack.frame(666);  // over the first, which is still looked at
     while (attack.frame(667)) {
     }
@@ -174,7 +178,8 @@ void a_peer_that_overruns_its_slots_is_cut_off() {
   liar.begin(listener.port());
   Channel channel = must(listener.accept(channel::in(10s)));
   channel::Message held = must(channel.receive(channel::in(10s)));
-  const auto deadline = channel::in(10s);
+  HOLDS(write(held_by_peer[1], "x", 1) == 1);
+  const auto deadline = channel::in(20s);
   for (;;) {
     auto next = channel.receive(deadline);
     if (next) continue;
