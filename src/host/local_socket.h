@@ -43,6 +43,8 @@ struct Message {
 class LocalSocket {
  public:
   LocalSocket() = default;
+  /// One that was connected, or listens, already.
+  explicit LocalSocket(Fd fd, bool listens = false) : fd_(std::move(fd)), listens_(listens) {}
   LocalSocket(LocalSocket&& other) noexcept = default;
   LocalSocket& operator=(LocalSocket&& other) noexcept;
   ~LocalSocket() { close(); }
@@ -85,7 +87,6 @@ class LocalSocket {
   void close();
 
  private:
-  explicit LocalSocket(Fd fd, bool listens = false) : fd_(std::move(fd)), listens_(listens) {}
   /// What has not been received may be, or hold, a descriptor that takes long to close.
   bool drain() const;
   Fd fd_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "host/abstract_name.h"
 #include "host/handshake.h"
 #include "host/process_page.h"
 #include "host/public_tables.h"
@@ -27,9 +28,11 @@ inline std::string name_of(const verbs::Endpoint& end) {
 class Intruder {
  public:
   explicit Intruder(const verbs::Endpoint& victim) {
-    auto connected = host::LocalSocket::connect(name_of(victim));
-    require(connected.has_value(), "somebody listens");
-    socket = std::move(*connected);
+    // Not by LocalSocket::connect(), which calls nobody but processes of this user.
+    host::Fd connected = host::make_local_socket();
+    const auto name = host::AbstractName::make(name_of(victim));
+    require(host::connect_now(connected.get(), *name) == 0, "somebody listens");
+    socket = host::LocalSocket(std::move(connected));
   }
 
   void say_hello() {

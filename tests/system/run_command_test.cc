@@ -164,6 +164,7 @@ TEST_F(RunCommand, the_shells_environment_does_the_same) {
   const Folder folder;
   setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
   Started started({"sh", "-c",
+                   "unset $(env | grep -o '^WEFT[A-Z_]*'); "  // what the tests were given
                    "weft=" WEFT_BIN_DIR "/weft; eval \"$($weft env --device x)\"; "
                    "ls /sys/class/infiniband; eval \"$($weft env --device x)\"; "
                    "cat /sys/class/infiniband/x/node_desc; eval \"$($weft env --unset)\"; "

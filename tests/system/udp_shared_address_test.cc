@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "support/kernel_filters.h"
 #include "support/udp_kit.h"
 
 namespace {
@@ -109,6 +110,7 @@ int write_some(SharingSide& side, const weft::RemoteAddress& to, int count) {
 
 TEST(SharedAddress, serves_each_process_and_a_stopped_one_disturbs_nobody) {
   // B2.3
+  WEFT_NEEDS_KERNEL_FILTERS();
   const Server first, second, third;
   SharingSide to_first(loopback(1)), to_second(loopback(1)), to_third(loopback(2));
   const auto join = [](SharingSide& side, const Server& server) {

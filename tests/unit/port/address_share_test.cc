@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "support/kernel_filters.h"
 #include "udp_fixture.h"
 
 namespace weft::port {
@@ -66,6 +67,7 @@ TEST_F(SharedAddress, gives_each_process_a_slot_in_order) {
 
 TEST_F(SharedAddress, lets_the_kernel_find_the_process_of_a_number) {
   // B2.3
+  WEFT_NEEDS_KERNEL_FILTERS();
   std::vector<std::unique_ptr<UdpPort>> ports;
   for (int i = 0; i < 3; ++i) ports.push_back(join());
   for (std::uint16_t i = 0; i < 60; ++i) {

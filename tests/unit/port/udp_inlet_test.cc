@@ -1,6 +1,7 @@
 // The connected receiving socket that a UDP port has for the peer that sends most.
 #include "port/udp_inlet.h"
 
+#include "support/kernel_filters.h"
 #include "udp_fixture.h"
 
 namespace weft::port {
@@ -100,6 +101,7 @@ TEST_F(UdpInletTest, moves_to_another_that_sends_much_when_the_first_is_silent) 
 
 TEST_F(UdpInletTest, leaves_another_process_of_the_address_alone) {
   // B2.5: the one that has the inlet is stopped; the other does not notice.
+  WEFT_NEEDS_KERNEL_FILTERS();
   const auto third = open_shared(test::random_ipv4());
   give_inlet();
   const auto later = open_shared(here), last = open_shared(here);

@@ -270,7 +270,7 @@ long waiting_bytes(const Endpoint& endpoint) {
   return -1;
 }
 
-TEST_F(UdpPorts, never_collect_what_is_sent_to_their_sending_sockets) {
+TEST_F(UdpPorts, collect_little_of_what_is_sent_to_their_sending_sockets) {
   OutFrame frame;
   test::make_send(frame, 0);
   for (std::uint16_t asked = 0xC000; asked < 0xC000 + kSendSockets; ++asked) {
@@ -282,8 +282,8 @@ TEST_F(UdpPorts, never_collect_what_is_sent_to_their_sending_sockets) {
   const Bytes junk(1000);
   for (const auto& received : collector.frames) {
     const Endpoint sender{a->address(), received.flow.source_port};
-    for (int i = 0; i < 10; ++i) flooder.send(sender, junk);
-    EXPECT_EQ(waiting_bytes(sender), 0) << sender.port;
+    for (int i = 0; i < 100; ++i) flooder.send(sender, junk);
+    EXPECT_LT(waiting_bytes(sender), 16 * 1024) << sender.port;
   }
   // The measure itself works: the receiving socket does collect.
   flooder.send({a->address(), 4791}, junk);
