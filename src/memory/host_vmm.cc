@@ -44,13 +44,13 @@ std::optional<Mapping> parse_mapping(const char* line, const char* end) {
 /// Calls visit(line, end) for each line of the file until it says no. False: it cannot be read.
 template <class Visit>
 bool for_each_line(const char* path, Visit visit) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   std::array<char, 8192> text;  // no line is longer: a path has at most 4096 bytes
   std::size_t filled = 0;
   ssize_t n = 0;
   bool more = true;
-  while (more && (n = read(file, text.data() + filled, text.size() - filled)) > 0) {
+  while (more && (n = ::read(file, text.data() + filled, text.size() - filled)) > 0) {
     const char* line = text.data();
     const char* const end = line + filled + static_cast<std::size_t>(n);
     for (const char* stop = nullptr; more && (stop = std::find(line, end, '\n')) != end;) {
@@ -60,7 +60,7 @@ bool for_each_line(const char* path, Visit visit) {
     filled = static_cast<std::size_t>(end - line);
     std::memmove(text.data(), line, filled);
   }
-  close(file);
+  ::close(file);
   return n >= 0;
 }
 
