@@ -11,7 +11,6 @@
 #include <new>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "base/lock.h"
 
@@ -51,20 +50,18 @@ struct Closers {
   }
 };
 
-void close_all() {
+void* close_all(void*) {
   for (int fd = -1; Closers::instance().take(&fd);) close(fd);
+  return nullptr;
 }
 
 bool start_closer() {
   sigset_t all, before;
   sigfillset(&all);  // signals are the program's
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
-  try {
-    std::thread(close_all).detach();
-  } catch (const std::system_error&) {
-    started = false;
-  }
+  pthread_t closer;
+  const bool started = pthread_create(&closer, nullptr, close_all, nullptr) == 0;
+  if (started) pthread_detach(closer);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
 }

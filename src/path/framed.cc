@@ -317,10 +317,15 @@ class Framed final : public FramedPath {
       more = build(qp, budget);
       port::SendOutcome outcome;
       if (batch.count > 0) outcome = port_.send({batch.outgoing.data(), batch.count});
+      const bool kept = memory::Flight::keeps_any();
       // Before any lock is taken: its holder may be waiting for these keys.
       memory::Flight::release_kept();
       if (batch.was_held) learn(qp, batch.count > batch.answers);
-      if (batch.count == 0) break;
+      if (batch.count == 0) {
+        if (!kept) break;
+        more = true;  // what was kept was refused, and something may have waited for its release
+        continue;
+      }
       account(qp, outcome);
       batch.clear();
       more = more || outcome.status != port::SendStatus::kTaken;

@@ -54,6 +54,7 @@ struct EventsThreads : weft::test::VerbsProgram {
       for (std::thread& thread : threads_) thread.join();
     }
     std::atomic<std::uint64_t> got{0};
+    std::atomic<int> ended{0};
     std::atomic<bool> done{false};
 
    private:
@@ -65,6 +66,7 @@ struct EventsThreads : weft::test::VerbsProgram {
         ++got;
         ibv_ack_async_event(&event);
       }
+      ++ended;
     }
     ibv_context* context_;
     std::vector<std::thread> threads_;
@@ -84,14 +86,14 @@ struct EventsThreads : weft::test::VerbsProgram {
     attr.qp_state = IBV_QPS_ERR;
     ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
   }
-  /// So that each of so many readers gets one and sees that it is over.
+  /// Until each of so many readers has seen that it is over: those that wait get an event.
   void wake(AsyncReaders& readers, int threads, ibv_srq* srq) {
     readers.done = true;
-    for (int i = 0; i < threads; ++i) {
+    while (readers.ended < threads) {
       ibv_qp* qp = make_qp(IBV_QPT_RC, srq);
       const std::uint64_t before = readers.got;
       cause_event(qp);
-      while (readers.got == before) std::this_thread::yield();
+      while (readers.got == before && readers.ended < threads) std::this_thread::yield();
       ASSERT_EQ(ibv_destroy_qp(qp), 0);
     }
   }
@@ -169,6 +171,7 @@ TEST_F(EventsThreads, completion_queues_go_while_threads_wait_for_their_events) 
   ASSERT_NE(channel, nullptr);
   std::atomic<bool> done{false};
   std::atomic<std::uint64_t> got{0};
+  std::atomic<int> ended{0};
   Watchdog watchdog("ibv_destroy_cq against ibv_get_cq_event");
   std::vector<std::thread> readers;
   for (int i = 0; i < kThreads; ++i) {
@@ -180,6 +183,7 @@ TEST_F(EventsThreads, completion_queues_go_while_threads_wait_for_their_events) 
         ++got;
         ibv_ack_cq_events(told, 1);
       }
+      ++ended;
     });
   }
   const auto cause = [&](bool wait) {
@@ -196,7 +200,7 @@ TEST_F(EventsThreads, completion_queues_go_while_threads_wait_for_their_events) 
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
     ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);  // flushed: an event
-    while (wait && got == before) std::this_thread::yield();
+    while (wait && got == before && ended < kThreads) std::this_thread::yield();
     ASSERT_EQ(ibv_destroy_qp(qp), 0);
     ASSERT_EQ(ibv_destroy_cq(noisy), 0);
   };
@@ -206,7 +210,7 @@ TEST_F(EventsThreads, completion_queues_go_while_threads_wait_for_their_events) 
     watchdog.moved();
   }
   done = true;
-  for (int i = 0; i < kThreads; ++i) cause(true);
+  while (ended < kThreads) cause(true);
   for (std::thread& reader : readers) reader.join();
   ASSERT_EQ(ibv_destroy_comp_channel(channel), 0);
 }

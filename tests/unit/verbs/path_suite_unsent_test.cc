@@ -2,6 +2,7 @@
 // memory back: not another thread, and not the one that is about to send.
 #include <atomic>
 #include <future>
+#include <optional>
 
 #include "queue/completion_queue.h"
 #include "support/path_suite.h"
@@ -178,6 +179,44 @@ TEST_P(UnsentAnswers, leave_before_a_rebind_of_the_window_that_they_read_through
         return bind;
       },
       WindowType::kType1));
+}
+
+TEST_P(UnsentAnswers, that_are_refused_do_not_hold_up_the_local_work_behind_them) {
+  // A late copy of a read whose key is gone since: no answer is owed, and none is sent.
+  std::optional<PipeFrame> late;
+  network.pipe().set_hook([&](const PipeFrame& frame) {
+    if (frame.headers().bth.opcode == wire::Opcode::kRcReadRequest &&
+        frame.flow.destination == b.device.address()) {
+      late = frame;
+    }
+    return Fate::kDeliver;
+  });
+  auto [qa, qb] = connect({.signal_all = true});
+  Memory secret(b, 64), own(b, 8), there(a, 8), copy(a, 64);
+  MemoryWindow window = must(b.pd.allocate_window(WindowType::kType1));
+  const auto bind = [&](std::uint64_t wr_id, SendFlags flags) {
+    SendRequest request = window.bind_request(secret.region, 0, 64, Access::kRemoteRead);
+    request.wr_id = wr_id;
+    request.flags = request.flags | flags;
+    must(qb.post_send(request));
+  };
+  bind(1, SendFlags::kNone);
+  EXPECT_EQ(next(b.sends).status, kDone);
+  post(qa, {.op = SendOp::kRead, .remote = {secret.region.address(), window.rkey()}}, {copy.sge()});
+  EXPECT_EQ(next(a.sends).status, kDone);
+  bind(2, SendFlags::kNone);
+  EXPECT_EQ(next(b.sends).status, kDone);
+  post(qb, {.wr_id = 3, .op = SendOp::kRead, .remote = there.remote()}, {own.sge()});
+  bind(4, SendFlags::kFence);
+  a.device.controller()->poll();  // the answer that the work waits for is under way
+  ASSERT_TRUE(late.has_value());
+  network.pipe().inject(*late);
+  b.device.controller()->poll();
+  // Both are done in that round; a look that makes progress would make up for it.
+  std::array<Completion, 4> done;
+  ASSERT_EQ(verbs::Inside::of(b.sends).queue.poll(done), 2u);
+  EXPECT_TRUE(is_done(done[0], 3, CompletionOp::kRead, 8));
+  EXPECT_EQ(done[1].wr_id, 4u);
 }
 
 }  // namespace
