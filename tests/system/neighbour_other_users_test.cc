@@ -189,6 +189,7 @@ class OtherUsersNames : public testing::Test {
 };
 
 TEST_F(OtherUsersNames, do_not_stop_multicasts) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   Board& board = *board_;
   const NameTaker taker([&] { take_names(board); });
   ASSERT_TRUE(taker.ready());
@@ -204,6 +205,7 @@ TEST_F(OtherUsersNames, do_not_stop_multicasts) {
 }
 
 TEST_F(OtherUsersNames, do_not_stop_the_opening_of_addresses) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   Board& board = *board_;
   const NameTaker taker([&] { take_names(board); });
   ASSERT_TRUE(taker.ready());

@@ -66,6 +66,7 @@ void use_held_name(const std::string& name) {
 }
 
 TEST_F(OtherUsers, a_name_that_another_user_holds_can_be_taken_and_found) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   for (const NameHold how : kWaysToHold) {
     const std::string name = unique_name();
     const NameTaker taker({name}, how);
@@ -76,6 +77,7 @@ TEST_F(OtherUsers, a_name_that_another_user_holds_can_be_taken_and_found) {
 }
 
 TEST_F(OtherUsers, nobody_is_reached_at_a_name_that_another_user_holds) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   for (const NameHold how : kWaysToHold) {
     const std::string name = unique_name();
     const NameTaker taker({name}, how);
@@ -105,6 +107,7 @@ TEST_F(OtherUsers, a_name_beside_is_kept_when_the_other_user_lets_go) {
 }
 
 TEST_F(OtherUsers, fakes_beside_a_name_are_passed_by) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   const std::string name = unique_name();
   const NameTaker taker([&] {
     weft::test::hold_name(name, NameHold::kFull);

@@ -50,6 +50,7 @@ class SharedWithOthers : public testing::Test {
 };
 
 TEST_F(SharedWithOthers, a_held_join_name_stops_nobody) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   for (const NameHold how : {NameHold::kBound, NameHold::kListening, NameHold::kFull}) {
     const NameTaker taker({"weft-port/" + network::to_string(address) + "/join"}, how);
     ASSERT_TRUE(taker.ready());

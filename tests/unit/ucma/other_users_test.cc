@@ -37,6 +37,7 @@ class UcmaOtherUsers : public testing::Test {
 };
 
 TEST_F(UcmaOtherUsers, a_port_that_only_another_user_has_refuses_soon) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   for (const NameHold how : {NameHold::kBound, NameHold::kListening, NameHold::kFull}) {
     const std::uint16_t port = port_of_this_process();
     const NameTaker taker(names_of_port(port), how);
@@ -51,6 +52,7 @@ TEST_F(UcmaOtherUsers, a_port_that_only_another_user_has_refuses_soon) {
 }
 
 TEST_F(UcmaOtherUsers, a_port_that_another_user_has_can_be_bound_and_is_connected_to) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   for (const char* address : {"127.0.0.1", "0.0.0.0"}) {
     const std::uint16_t port = port_of_this_process();
     const NameTaker taker(names_of_port(port), NameHold::kFull);
@@ -75,6 +77,7 @@ TEST_F(UcmaOtherUsers, a_port_that_another_user_has_can_be_bound_and_is_connecte
 
 TEST_F(UcmaOtherUsers, numbers_of_connections_are_left_when_another_user_has_taken_all) {
   // As many processes as descriptors allow.
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   constexpr unsigned kEach = 0x1000;
   std::vector<std::unique_ptr<NameTaker>> takers;
   for (unsigned first = 0; first < 0x10000; first += kEach) {
@@ -109,6 +112,7 @@ void connect_once(std::uint16_t port, std::uint64_t round) {
 }
 
 TEST_F(UcmaOtherUsers, programs_connect_while_another_user_takes_and_drops_the_names) {
+  WEFT_NEEDS_OWNERS_OF_NAMES();
   const std::uint16_t port = port_of_this_process();
   const NameTaker taker([port] {
     if (fork() != 0) return;
