@@ -12,9 +12,9 @@ class HostVmm final : public Vmm {
 
   tl::expected<View, Fault> map(std::uint64_t address, std::size_t length, Intent intent) override;
   void unmap(const View& view) override;
-  /// Every page of the range may be touched so. Up to kProbedPages it tries each, without the
-  /// kernel's help; above, it reads the list of mappings, which brings no page into memory, and
-  /// tries the two ends. Where there is no list it tries all of them.
+  /// Every page of the range is there and, for writing, may be written. Up to kProbedPages it tries
+  /// each, without the kernel's help; above, it asks the kernel, which brings no page into memory,
+  /// and tries the two ends. Where the kernel does not tell it tries all of them.
   Fault check(std::uint64_t address, std::size_t length, Intent intent) override;
 
   static constexpr std::size_t kProbedPages = 64;
