@@ -167,11 +167,14 @@ Result<LocalSocket> LocalSocket::connect(std::string_view name) {
   using Answer = Called::Answer;
   if (called->answer == Answer::kOurs) return LocalSocket(std::move(called->fd));
   bool full = called->answer == Answer::kFull && !owners_are_told();
-  for (const std::string& held : own_names_lately(name)) {
-    if (!is_or_beside(held, name)) continue;
-    auto other = held == name ? Called{{}, called->answer} : call_at(held);
-    if (other && other->answer == Answer::kOurs) return LocalSocket(std::move(other->fd));
-    if (other && other->answer == Answer::kFull) full = true;
+  // What is remembered may be older than the one that listens.
+  for (const bool again : {false, true}) {
+    for (const std::string& held : again ? own_names(name) : own_names_lately(name)) {
+      if (!is_or_beside(held, name)) continue;
+      auto other = call_at(held);
+      if (other && other->answer == Answer::kOurs) return LocalSocket(std::move(other->fd));
+      if (other && other->answer == Answer::kFull) full = true;
+    }
   }
   if (full) {
     return fail(Errc::kBusy, describe("connecting to", name) +
