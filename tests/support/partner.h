@@ -19,7 +19,7 @@
 
 namespace weft::test {
 
-inline constexpr int kPartnerWait_ms = 20'000;
+inline constexpr int kPartnerWait_ms = 60'000;
 
 /// Ends the process with a message: for partners, whose test framework nobody listens to.
 inline void require(bool condition, const char* what) {
