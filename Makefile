@@ -6,7 +6,8 @@ help:
 	@echo 'make test    install what is missing, build, and run all tests'
 	@echo 'make build   build/bin/weft, build/lib/libweft.so'
 	@echo 'make bench   measure; the results also go to build/bench.json'
-	@echo 'make soak    100,000 simulated worlds, stress tests, and a minute for each fuzz target'
+	@echo 'make soak    100,000 simulated worlds, stress tests, mistakes that tests have to notice,'
+	@echo '             and a minute for each fuzz target'
 	@echo 'make interop all programs of others that weft runs; writes docs/clients.md'
 	@echo 'make clean   remove build/'
 

@@ -22,12 +22,15 @@ Task serve(Loop& loop, Listener& listener) {
   for (int i = 0; i < kAskers; ++i) loop.spawn(echo(loop, co_await loop.accept(listener)));
 }
 
+void complain(const weft::Error& error) { std::fprintf(stderr, "%s\n", error.message.c_str()); }
+
 Task ask(Loop& loop, std::uint16_t port, std::string question) {
   auto peer = co_await loop.connect("127.0.0.1", port);
-  if (!peer || !co_await loop.send(*peer, question)) co_return;
-  if (auto answer = co_await loop.receive(*peer)) {
-    std::printf("%zu bytes came back: %.10s\n", answer->size(), answer->text().data());
-  }
+  if (!peer) co_return complain(peer.error());
+  if (auto sent = co_await loop.send(*peer, question); !sent) co_return complain(sent.error());
+  auto answer = co_await loop.receive(*peer);
+  if (!answer) co_return complain(answer.error());
+  std::printf("%zu bytes came back: %.10s\n", answer->size(), answer->text().data());
 }
 
 int main() {

@@ -4,9 +4,16 @@
 #include <weft/channel.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 using namespace std::chrono_literals;
 namespace channel = weft::channel;
+
+void must(const weft::Result<void>& done) {
+  if (done) return;
+  std::fprintf(stderr, "%s\n", done.error().message.c_str());
+  std::exit(1);
+}
 
 int serve(int tell) {
   auto context = channel::Context::create().value();
@@ -18,7 +25,8 @@ int serve(int tell) {
     const auto message = peer.receive(channel::in(5s)).value();
     std::printf("got %zu bytes: %.5s\n", message.size(), message.text().data());
   }
-  return peer.send("thank you", channel::in(5s)) ? 0 : 1;
+  must(peer.send("thank you", channel::in(5s)));
+  return 0;
 }
 
 int ask(int learn) {
@@ -26,9 +34,9 @@ int ask(int learn) {
   if (read(learn, &port, sizeof port) != sizeof port) return 1;
   auto context = channel::Context::create().value();
   auto peer = context.connect("127.0.0.1", port, channel::in(5s)).value();
-  if (!peer.send("hello", channel::in(5s))) return 1;
+  must(peer.send("hello", channel::in(5s)));
   std::printf("registered: %zu bytes\n", peer.statistics().registered_bytes);
-  if (!peer.send(std::string(10000, 'x'), channel::in(5s))) return 1;
+  must(peer.send(std::string(10000, 'x'), channel::in(5s)));
   std::printf("grown to phase %u\n", peer.statistics().send_phase);
   std::printf("%s\n", std::string(peer.receive(channel::in(5s)).value().text()).c_str());
   return 0;
@@ -39,6 +47,7 @@ int main() {
   if (pipe(ends) != 0) return 1;
   const pid_t server = fork();
   if (server == 0) return serve(ends[1]);
+  close(ends[1]);  // a server that fails ends our reading
   const int result = ask(ends[0]);
   int status = 0;
   waitpid(server, &status, 0);

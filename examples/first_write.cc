@@ -14,7 +14,10 @@ int main() {
   const auto target =
       domain.register_memory(to, Access::kLocalWrite | Access::kRemoteWrite).value();
   auto [here, there] = domain.create_connected_pair(completions).value();
-  if (const auto posted = here.post_write(source.sge(), target.remote()); !posted) return 1;
+  if (auto posted = here.post_write(source.sge(), target.remote()); !posted) {
+    std::puts(posted.error().message.c_str());
+    return 1;
+  }
   const auto done = completions.wait(std::chrono::seconds(1)).value();
   std::printf("%s: %s\n", weft::to_string(done.status).data(), to.data());
   return done.ok() ? 0 : 1;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +40,10 @@ struct ContextOptions {
   /// How often a peer that has been silent is looked for, where nothing else would tell of its
   /// death (Settings::lean): 1 ms to 1 h.
   Nanoseconds probe_every_ns = 10'000'000'000;
+  /// Hears of settings that are allowed but hardly meant, such as a phase less than ten times as
+  /// large as the last: each text once a context, by the thread that gave the settings. None: a
+  /// line on the standard error output.
+  std::function<void(const std::string& text)> on_warning = nullptr;
 };
 
 struct ContextFigures {
@@ -48,7 +53,8 @@ struct ContextFigures {
 /// What one channel did, and what it takes now (A18).
 struct Statistics {
   std::uint32_t send_phase = 0, receive_phase = 0;
-  std::uint64_t registered_bytes = 0;  ///< of this side: rings, control block, messages being read
+  /// Of this side: all rings, control block, messages being read, with what their alignment costs.
+  std::uint64_t registered_bytes = 0;
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;
   std::uint64_t frames_sent = 0, frames_received = 0;
   std::uint64_t grows = 0, shrinks = 0, refusals = 0, postponements = 0, repeats = 0;

@@ -22,13 +22,13 @@ struct PhaseSize {
   bool operator==(const PhaseSize&) const = default;
 };
 
-/// What of a vector decides whether it needs larger buffers (A4, A5).
+/// What of a vector decides whether it needs larger buffers, and how large (A4, A5).
 enum class Policy : std::uint8_t {
   kInOrder,    ///< what stands before the first oversized element goes at once
-  kAny,        ///< any oversized element sends all of the vector through large buffers
-  kLargest,    ///< the largest element decides
-  kSum,        ///< the sum of all lengths decides
-  kFromLast,   ///< as kAny, but the last element is examined first
+  kAny,        ///< one oversized element, and buffers are wanted that hold all of the vector
+  kLargest,    ///< the largest element decides, and is what buffers have to hold
+  kSum,        ///< the sum of all lengths decides, also if no element is oversized
+  kFromLast,   ///< the last oversized element decides: they are examined from the last one down
   kCallerSays  ///< the size that the caller gives along with the vector decides
 };
 

@@ -1,7 +1,9 @@
 // What a call that can be misused gives back: a value, or an error that names what was wrong with
-// which argument. Values, freely copied; no exception crosses weft's interfaces.
+// which argument. Values, freely copied; no exception crosses weft's interfaces. Who asks a result
+// for a value that it has not got (value()) gets one that says why there is none.
 #pragma once
 
+#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
@@ -31,6 +33,23 @@ struct Error {
   Errc code = Errc::kInvalidArgument;
   std::string message;
 };
+
+}  // namespace weft
+
+/// The library's own says "Bad expected access", and not what went wrong.
+template <>
+class tl::bad_expected_access<weft::Error> : public std::exception {
+ public:
+  explicit bad_expected_access(weft::Error error) : error_(std::move(error)) {}
+  const char* what() const noexcept override { return error_.message.c_str(); }
+  const weft::Error& error() const& { return error_; }
+  weft::Error&& error() && { return std::move(error_); }
+
+ private:
+  weft::Error error_;
+};
+
+namespace weft {
 
 template <class T>
 using Result = tl::expected<T, Error>;

@@ -3,13 +3,10 @@
 // function may be called from any thread; two threads must not use the same handle while one of
 // them moves or destroys it. Misuse gives an Error that names the argument; no exceptions.
 //
-// The seed's verbs, by the names that it gives them:
+// Verbs that the seed names (docs/verbs.md has the rest of its words):
 //
-//   OpenSANIC                Device::open                 CreateQP, DestroyQP   create_queue_pair
-//   RegisterMemory           register_memory              ModifyQP              QueuePair::modify
-//   AllocateRKey             allocate_window              PostSend, PostReceive post_send, ...
-//   BindRKey, UnbindRKey     SendOp::kBind                PollCQ CompletionQueue::poll
-//   DeallocateRKey           ~MemoryWindow                (docs/verbs.md has the whole table)
+//   AllocateRKey           allocate_window       BindRKey, UnbindRKey   SendOp::kBind
+//   DeallocateRKey         ~MemoryWindow         MapLocalPage, SegmentTableUpdate   simulated nodes
 #pragma once
 
 #include <chrono>
@@ -84,7 +81,6 @@ struct DeviceInfo {
 };
 
 enum class AsyncEventKind : std::uint8_t {
-  kQueuePairFatal,
   kQueuePairRequestError,
   kQueuePairAccessError,
   kCommunicationEstablished,
@@ -92,13 +88,15 @@ enum class AsyncEventKind : std::uint8_t {
   kLastReceiveReached,
   kSharedReceiveLimitReached,
   kCompletionQueueOverrun,
+  kUnmappedPage,  ///< of a consumer of kernel kind: there are such on simulated nodes only
 };
 std::string_view to_string(AsyncEventKind kind);
 
 struct AsyncEvent {
   AsyncEventKind kind;
-  Qpn qpn{};                 ///< of the queue pair kinds
-  std::uint32_t number = 0;  ///< of the completion queue or shared receive queue
+  Qpn qpn{};                  ///< of the queue pair kinds
+  std::uint32_t number = 0;   ///< of the completion queue or shared receive queue
+  std::uint64_t address = 0;  ///< of kUnmappedPage: the virtual address that was wanted
 };
 
 class CompletionChannel;
@@ -348,9 +346,17 @@ class ProtectionDomain {
   /// By effective address, and under an address of the caller's choice for peers.
   Result<MemoryRegion> register_range(std::uint64_t address, std::uint64_t length, Access access,
                                       std::optional<std::uint64_t> iova = {}) const;
+  /// All memory of the process, also what it maps later, under its own addresses: nothing is pinned
+  /// or looked at now, and windows can be bound to any part of it. A request that meets memory
+  /// which is not there fails, as with memory that was unmapped. For a part of it: region.sge(),
+  /// region.remote() and bind_request() with the pointer as offset.
+  Result<MemoryRegion> register_address_space(Access access) const;
   /// Gives a region of the same device another range, other rights, this domain; its keys stay.
   Result<void> reregister(MemoryRegion& region, std::uint64_t address, std::uint64_t length,
                           Access access, std::optional<std::uint64_t> iova = {}) const;
+  /// Brings the pages of a part of a region in, as its first use would; kBadAddress when some of it
+  /// cannot be touched so.
+  Result<void> prefetch(const Sge& part, bool for_writing) const;
   Result<MemoryWindow> allocate_window(WindowType type) const;
 
   Result<QueuePair> create_queue_pair(const CompletionQueue& send_cq,

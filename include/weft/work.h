@@ -44,6 +44,7 @@ enum class SendOp : std::uint8_t {
   kRead,
   kCompareSwap,
   kFetchAdd,
+  kAtomicWrite,      ///< 8 bytes by one store, without a gather list
   kBind,             ///< bind a window to a range; length 0 unbinds
   kLocalInvalidate,  ///< take a key out of use, behind all earlier work
   kDelay,            ///< hold this queue for a time
@@ -82,11 +83,12 @@ struct SendRequest {
   SendFlags flags = SendFlags::kSignaled;
   std::span<const Sge> sges{};
   std::uint32_t immediate = 0;
-  RemoteKey invalidate_key{};   ///< kSendInvalidate, kLocalInvalidate
-  RemoteAddress remote{};       ///< write, read, atomics
-  std::uint64_t compare = 0;    ///< kCompareSwap
-  std::uint64_t operand = 0;    ///< kCompareSwap: the new value; kFetchAdd: what is added
-  WindowBinding bind{};         ///< kBind
+  RemoteKey invalidate_key{};  ///< kSendInvalidate, kLocalInvalidate
+  RemoteAddress remote{};      ///< write, read, atomics
+  std::uint64_t compare = 0;   ///< kCompareSwap
+  std::uint64_t operand =
+      0;                 ///< kCompareSwap, kAtomicWrite: the new value; kFetchAdd: what is added
+  WindowBinding bind{};  ///< kBind
   Nanoseconds delay_ns = 0;     ///< kDelay
   AddressVector destination{};  ///< datagrams
   Qpn destination_qpn{};        ///< datagrams
@@ -124,6 +126,7 @@ enum class CompletionOp : std::uint8_t {
   kRead,
   kCompareSwap,
   kFetchAdd,
+  kAtomicWrite,
   kBind,
   kLocalInvalidate,
   kDelay,

@@ -210,6 +210,7 @@ Result<bool> Channel::cancel(std::uint32_t loan, Deadline deadline) {
 bool Channel::returned(std::uint32_t loan) const {
   ChannelObject& channel = *object_;
   const std::lock_guard guard(channel.context().lock());
+  if (!channel.has_endpoint()) return true;
   if (!channel.endpoint().send().loan_done(loan)) channel.context().round();
   return channel.endpoint().send().loan_done(loan);
 }
@@ -251,7 +252,7 @@ Result<std::optional<Message>> Channel::try_receive_any() {
   if (!incoming) {
     if (endpoint.has_steps()) endpoint.step();
     const std::uint32_t vain = has_time(channel, endpoint) ? kVainOfFew : kVainOfMany;
-    channel.vain += vain;
+    channel.vain = static_cast<std::uint16_t>(channel.vain + vain);  // a few hundred at most
     if (channel.vain >= (endpoint.busy() ? kVainPerBusyRound : kVainPerRound) ||
         channel.life() != Life::kOpen) {
       channel.vain = 0;
@@ -326,7 +327,11 @@ Result<void> Channel::close(Deadline deadline) {
     const std::uint64_t seen = channel.context().events();
     {
       const std::lock_guard guard(channel.context().lock());
-      if (channel.life() == Life::kConnecting || channel.life() == Life::kClosed) break;
+      // One that never got as far as having rings has nothing to deliver.
+      if (channel.life() == Life::kConnecting || channel.life() == Life::kClosed ||
+          !channel.has_endpoint()) {
+        break;
+      }
       Endpoint& endpoint = channel.endpoint();
       if (channel.life() == Life::kLost) {
         if (!endpoint.send().drained()) result = lost(channel);
@@ -335,6 +340,7 @@ Result<void> Channel::close(Deadline deadline) {
       endpoint.progress(channel.context().now());
       if (endpoint.finish(channel.is_being_left())) break;
       channel.see_off();
+      if (channel.life() != Life::kOpen) continue;  // that was all
       channel.blocked = true;
       channel.context().activate(channel);
     }

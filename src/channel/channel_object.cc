@@ -99,8 +99,12 @@ Control ChannelObject::control() const {
 }
 
 Hello ChannelObject::hello() const {
-  return {reinterpret_cast<std::uint64_t>(control_.memory), RemoteKey(control_region_->rkey),
-          endpoint_->grant(), endpoint_->send_slots(), lets_go_};
+  return {reinterpret_cast<std::uint64_t>(control_.memory),
+          RemoteKey(control_region_->rkey),
+          endpoint_->grant(),
+          endpoint_->send_slots(),
+          lets_go_,
+          index_};
 }
 
 void ChannelObject::meet(const Hello& peer) { endpoint_->connect(peer); }
@@ -110,6 +114,7 @@ void ChannelObject::lose(std::string why) {
   if (error_ == nullptr) error_ = std::make_unique<std::string>(std::move(why));
   life_ = Life::kLost;
   if (endpoint_) endpoint_->end_loans();
+  context_->note_event();  // somebody may wait for the channel
 }
 
 void ChannelObject::lose_if_failed() {
@@ -123,6 +128,7 @@ void ChannelObject::lose_if_failed() {
 
 // The queue pair goes first: behind it no work is under way.
 void ChannelObject::disconnect() {
+  context_->end_connecting(*this);
   if (qp_ != nullptr) {
     context_->forget(*this);
     if (id_ == nullptr) {
@@ -193,6 +199,7 @@ void ChannelObject::wake() {
 }
 
 bool ChannelObject::charge(std::uint64_t bytes) {
+  bytes = block_bytes(bytes);
   if (!context_->budget().take(charged_, bytes)) {
     if (context_->device() == nullptr) return false;
     context_->device()->rings().finish();  // what waits to be freed may be enough
@@ -202,6 +209,7 @@ bool ChannelObject::charge(std::uint64_t bytes) {
   return true;
 }
 void ChannelObject::refund(std::uint64_t bytes) {
+  bytes = block_bytes(bytes);
   charged_ -= bytes;
   context_->budget().give_back(bytes);
 }
@@ -217,16 +225,25 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
   if (!charge(bytes)) return std::nullopt;
   RingStore& store_of_rings = context_->device()->rings();
   // A receive ring has its own key, for exactly these bytes: no other channel's.
-  auto made = use == RingUse::kReceive ? store_of_rings.make_writable(
-                                             {slots, slot_bytes}, phase > settings_->start_phase)
-                                       : store_of_rings.make(bytes);
+  const Freed freed = settings_->strict ? Freed::kAtOnce : Freed::kSometime;
+  const bool again = phase > settings_->start_phase && !settings_->strict;
+  auto made = use == RingUse::kReceive
+                  ? store_of_rings.make_writable({slots, slot_bytes}, again, freed)
+                  : store_of_rings.make(bytes, freed);
   if (made == nullptr) {
     error_ = std::make_unique<std::string>(explain_registration(errno, bytes));
     refund(bytes);
     return std::nullopt;
   }
-  Ring ring{made->block.memory,           slots, slot_bytes, phase,
-            Slab::local_key(made->block), {},    true,       nullptr};
+  // A ring that goes back to the system by itself has whole pages.
+  const std::uint64_t rest = made->block.bytes - block_bytes(bytes);
+  if (rest != 0 && !charge(rest)) {
+    store_of_rings.free(std::move(made));
+    refund(bytes);
+    return std::nullopt;
+  }
+  Ring ring{made->block.memory,          slots, slot_bytes, phase,
+            RingStore::local_key(*made), {},    true,       nullptr};
   if (use == RingUse::kReceive) ring.remote_key = RemoteKey(made->region->rkey);
   ring.handle = made.release();
   return ring;
@@ -235,34 +252,29 @@ std::optional<Ring> ChannelObject::provision(RingUse use, std::uint32_t phase, s
 // The first ring of a lean channel has no handle. It stays as it is: its key is the control
 // block's, and nothing else comes to lie there.
 void ChannelObject::unregister(Ring& ring) {
-  auto* made = static_cast<Registration*>(ring.handle);
-  if (made == nullptr) {
-    ring.registered = false;
-    return;
-  }
-  if (made->region != nullptr) ibv_dereg_mr(made->region);
-  made->region = nullptr;
+  if (ring.handle != nullptr) RingStore::revoke(*static_cast<Registration*>(ring.handle));
   ring.registered = false;
 }
 
 void ChannelObject::release(Ring& ring) {
-  const std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
+  std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
   if (made == nullptr) {
     first_ring_taken_ = false;
     ring = {};
     return;
   }
-  context_->device()->slab().free(made->block);
-  refund(std::uint64_t{ring.slots} * ring.slot_bytes);
+  const std::uint64_t bytes = made->block.bytes;
+  context_->device()->rings().free(std::move(made));
+  refund(bytes);
   ring = {};
 }
 
 void ChannelObject::discard(Ring& ring) {
   if (ring.handle == nullptr) return release(ring);
-  const std::uint64_t bytes = std::uint64_t{ring.slots} * ring.slot_bytes;
+  std::unique_ptr<Registration> made(static_cast<Registration*>(ring.handle));
+  const std::uint64_t bytes = made->block.bytes;
   charged_ -= bytes;
-  context_->device()->rings().free_later(
-      std::unique_ptr<Registration>(static_cast<Registration*>(ring.handle)), bytes);
+  context_->device()->rings().free_later(std::move(made), bytes);
   ring = {};
 }
 

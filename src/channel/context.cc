@@ -1,4 +1,5 @@
 // The public handles of context and listener.
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -13,11 +14,15 @@ namespace {
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kRoundsPerLook = 16;
 constexpr std::chrono::seconds kLinger{1};
+/// Different ones: a program that makes up settings does not fill memory and log with them.
+constexpr std::size_t kWarningsMost = 16;
 
 Result<std::shared_ptr<const Settings>> checked(ContextObject& context,
                                                 const std::optional<Settings>& settings) {
   if (!settings) return context.settings();
-  if (auto ok = check(*settings); !ok) return tl::unexpected(ok.error());
+  auto warning = check(*settings);
+  if (!warning) return tl::unexpected(warning.error());
+  context.warn(*warning);
   return context.share(*settings);
 }
 
@@ -30,6 +35,20 @@ bool one_round(ContextObject& context) {
 }
 
 }  // namespace
+
+// Settings are given with each connection: who has many hears of the same thing once.
+void ContextObject::warn(const std::string& text) {
+  {
+    const std::lock_guard guard(lock_);
+    if (text.empty() || warned_.size() >= kWarningsMost ||
+        std::find(warned_.begin(), warned_.end(), text) != warned_.end()) {
+      return;
+    }
+    warned_.push_back(text);
+  }
+  if (on_warning_) return on_warning_(text);
+  fmt::print(stderr, "weft: channel settings: {}\n", text);
+}
 
 bool wait_for_something(ContextObject& context, Deadline deadline, std::uint64_t seen) {
   const auto sleep_at = std::chrono::steady_clock::now() + kSpin;
@@ -73,7 +92,8 @@ Context::~Context() {
 }
 
 Result<Context> Context::create(ContextOptions options) {
-  if (auto ok = check(options.settings); !ok) return tl::unexpected(ok.error());
+  auto warning = check(options.settings);
+  if (!warning) return tl::unexpected(warning.error());
   constexpr std::uint64_t kLeast = 64 << 10;
   if (options.budget_bytes < kLeast) {
     return fail(Errc::kInvalidArgument, "budget_bytes: less than the 65536 that one channel needs");
@@ -84,6 +104,7 @@ Result<Context> Context::create(ContextOptions options) {
   }
   auto object = std::make_shared<ContextObject>(options);
   if (auto ok = object->open(); !ok) return tl::unexpected(ok.error());
+  object->warn(*warning);
   return Context(std::move(object));
 }
 

@@ -176,7 +176,10 @@ void ContextObject::on_connection(rdma_cm_event& event) {
       channel->lose(fmt::format("the host cannot be reached: {}", std::strerror(std::abs(status))));
       break;
     case RDMA_CM_EVENT_REJECTED:
-      channel->lose("the peer refused the connection: nothing listens there, or it has no memory");
+      channel->lose(
+          "the peer refused the connection: nothing listens there, or it speaks another protocol, "
+          "or "
+          "has no memory");
       break;
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -197,7 +200,9 @@ void ContextObject::on_connection(rdma_cm_event& event) {
     default:
       break;
   }
-  if (channel->life() == Life::kLost) end_connecting(*channel);
+  if (channel->life() != Life::kLost) return;
+  end_connecting(*channel);
+  if (channel->listener != nullptr) give_up_coming(*channel);
 }
 
 void ContextObject::end_connecting(ChannelObject& channel) {
@@ -250,6 +255,17 @@ void ContextObject::stand(ChannelObject& channel) {
   listener.ready.push_back(std::move(*at));
   listener.coming.erase(at);
   channel.let_identifier_go();
+}
+
+/// The peer went away before it was certain that the connection stands. If it has sent something,
+/// somebody may want it; otherwise nobody has heard of this channel.
+void ContextObject::give_up_coming(ChannelObject& channel) {
+  if (channel.endpoint().receive().has_something()) return stand(channel);
+  ListenerObject& listener = *std::exchange(channel.listener, nullptr);
+  const auto at = std::find_if(listener.coming.begin(), listener.coming.end(),
+                               [&](const auto& c) { return c.get() == &channel; });
+  dropped_.push_back(std::move(*at));
+  listener.coming.erase(at);
 }
 
 void ContextObject::on_established(rdma_cm_event& event, ChannelObject& channel) {

@@ -49,6 +49,7 @@ void erase_unordered(std::vector<ChannelObject*>& list, ChannelObject* channel) 
 ContextObject::ContextObject(const ContextOptions& options)
     : budget_(options.budget_bytes),
       settings_(std::make_shared<const Settings>(options.settings)),
+      on_warning_(options.on_warning),
       probe_pause_(options.probe_every_ns / kProbeParts),
       now_(clock_now()) {}
 
@@ -126,7 +127,8 @@ void ContextObject::forget(ChannelObject& channel) {
 }
 
 void ContextObject::note_drowsy(ChannelObject& channel) {
-  if (std::exchange(channel.drowsy, true)) return;
+  if (channel.drowsy) return;
+  channel.drowsy = true;
   drowsy_.push_back(&channel);
 }
 
@@ -190,7 +192,7 @@ bool ContextObject::poll_completions() {
       channel.lose("the connection was ended by the peer");
       note_ready(channel);
     } else if ((wc.opcode & IBV_WC_RECV) != 0) {
-      if ((wc.wc_flags & IBV_WC_WITH_INV) != 0) {
+      if (device_->has_closed_window(wc)) {
         channel.endpoint().on_returned(RemoteKey(wc.invalidated_rkey));
       }
       activate(channel);
@@ -227,7 +229,8 @@ bool ContextObject::visit(ChannelObject& channel) {
     channel.grown = true;
     grown_.push_back(&channel);
   }
-  const std::uint64_t frames = endpoint.receive().figures().frames;  // the application looks too
+  // The application looks too.
+  const auto frames = static_cast<std::uint32_t>(endpoint.receive().figures().frames);
   if (std::exchange(channel.spoke, false)) channel.last_event_ns = now_;
   if (frames == channel.frames_seen) return false;
   channel.frames_seen = frames;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -54,6 +55,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::shared_ptr<const Settings> settings() const { return settings_; }
   /// The same for all that are alike, one after the other. Takes the lock itself.
   std::shared_ptr<const Settings> share(const Settings& settings);
+  /// Tells the user, if it says something new. Takes the lock itself, and calls without it.
+  void warn(const std::string& text);
 
   // All of these with the lock held.
   std::uint32_t add(ChannelObject& channel);
@@ -63,6 +66,10 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
   void note_ready(ChannelObject& channel);
+  /// It is connected, has failed, or is not wanted any more.
+  void end_connecting(ChannelObject& channel);
+  /// Whoever waits looks again.
+  void note_event();
   /// It is awake, and may fall asleep later.
   void note_drowsy(ChannelObject& channel);
   /// Nothing tells of the end of this one's peer but probes.
@@ -116,7 +123,6 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void visit_lingering();
   void probe_some();
   void visit_drowsy();
-  void note_event();
   void set_timer();
   // context_connect.cc
   bool poll_connections();
@@ -126,7 +132,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void on_route(ChannelObject& channel);
   void on_established(rdma_cm_event& event, ChannelObject& channel);
   void stand(ChannelObject& channel);
-  void end_connecting(ChannelObject& channel);
+  void give_up_coming(ChannelObject& channel);
   rdma_conn_param parameters(std::span<const std::byte> hello) const;
 
   /// About 50 us of looking.
@@ -136,6 +142,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::uint32_t vain_looks_ = 0;
   Budget budget_;
   std::shared_ptr<const Settings> settings_, last_settings_;
+  const std::function<void(const std::string&)> on_warning_;
+  std::vector<std::string> warned_;  // few
   std::unique_ptr<Device> device_;
   rdma_event_channel* connections_ = nullptr;
   int epoll_ = -1, timer_ = -1;

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "weft/extensions.h"
+
 namespace weft::channel {
 namespace {
 
@@ -22,6 +24,15 @@ constexpr int kFirstCompletions = 4096;
 /// Completions that one channel has outstanding, bells and reads apart: one for each half of its
 /// send queue. Peers that offer all that they may, or die, can cause one for each work in it.
 constexpr std::uint64_t kCompletionsPerChannel = 2;
+
+/// Only a device of weft's looks at an arena's pages as they are now.
+bool has_arenas(const ibv_context* verbs) {
+  if (weft_get_extensions == nullptr) return false;
+  const weft_extensions& weft = *weft_get_extensions();
+  return weft.size >= sizeof weft && weft.is_weft_device(verbs);
+}
+
+constexpr std::uint32_t kRxeVendor = 0xFFFFFF;
 
 tl::unexpected<Error> system_error(const char* what) {
   return fail(Errc::kSystem, fmt::format("{}: {}", what, std::strerror(errno)));
@@ -51,6 +62,9 @@ Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs, Budget& budget)
   device->reads_at_once_ = static_cast<std::uint8_t>(
       std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 1, 16));
   device->most_completions_ = limits.max_cqe;
+  // rxe gives the kernel's number of the flag, which libibverbs has for something that only
+  // datagrams know.
+  if (limits.vendor_id == kRxeVendor) device->closes_window_ |= IBV_WC_IP_CSUM_OK;
   device->pd_ = ibv_alloc_pd(verbs);
   if (device->pd_ == nullptr) return system_error("ibv_alloc_pd");
   device->events_ = ibv_create_comp_channel(verbs);
@@ -64,7 +78,7 @@ Result<std::unique_ptr<Device>> Device::open(ibv_context* verbs, Budget& budget)
   attributes.attr.max_sge = 1;
   device->srq_ = ibv_create_srq(device->pd_, &attributes);
   if (device->srq_ == nullptr) return system_error("ibv_create_srq");
-  device->slab_ = std::make_unique<Slab>(device->pd_);
+  device->slab_ = std::make_unique<Slab>(device->pd_, has_arenas(verbs));
   device->rings_ = std::make_unique<RingStore>(device->pd_, *device->slab_, budget);
   device->windows_ = std::make_unique<WindowPool>(device->pd_, WindowPool::supported_by(limits));
   device->post_bells(kBells);

@@ -46,6 +46,10 @@ class Device {
   bool make_room(std::uint64_t channels);
   /// Completions, and the bells' receive buffers put back.
   std::span<const ibv_wc> poll();
+  /// Of a message that came: it has closed the window wc.invalidated_rkey.
+  bool has_closed_window(const ibv_wc& wc) const {
+    return (wc.wc_flags & closes_window_) != 0 && (wc.wc_flags & IBV_WC_WITH_IMM) == 0;
+  }
   void arm() { ibv_req_notify_cq(cq_, 0); }
   void take_events();
 
@@ -63,6 +67,7 @@ class Device {
   std::unique_ptr<WindowPool> windows_;
   std::uint8_t reads_at_once_ = 1;
   int most_completions_ = 0;  // of one queue
+  unsigned closes_window_ = IBV_WC_WITH_INV;
   ibv_wc completions_[32];
 };
 

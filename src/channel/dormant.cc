@@ -44,8 +44,8 @@ bool SendHalf::can_sleep() const {
 }
 void SendHalf::sleep(Dormant& to, DormantRest& rest) const {
   to.remote_address = remote_.address, to.remote_key = remote_.key;
-  to.remote_slots = static_cast<std::uint16_t>(remote_.slots);
-  to.remote_slot_bytes = remote_.slot_bytes;
+  to.remote_slots_1 = static_cast<std::uint8_t>(remote_.slots - 1);
+  to.remote_slot_words = static_cast<std::uint16_t>(remote_.slot_bytes / 8);
   to.next = next_, to.send_base = base_, to.consumed = consumed_;
   to.local_index = static_cast<std::uint8_t>(local_index_);
   to.remote_index = static_cast<std::uint8_t>(remote_index_);
@@ -56,7 +56,8 @@ void SendHalf::sleep(Dormant& to, DormantRest& rest) const {
 }
 void SendHalf::wake(const Dormant& from, const DormantRest& rest) {
   start();
-  connect({from.remote_address, from.remote_key, from.remote_slots, from.remote_slot_bytes});
+  connect({from.remote_address, from.remote_key, from.remote_slots_1 + 1u,
+           from.remote_slot_words * 8u});
   history_ = rest.history, no_growth_until_ = rest.no_growth_until;
   next_ = from.next, base_ = from.send_base, consumed_ = from.consumed;
   local_index_ = from.local_index, remote_index_ = from.remote_index;
@@ -69,11 +70,12 @@ void SendHalf::wake(const Dormant& from, const DormantRest& rest) {
 bool ReceiveHalf::can_sleep() const {
   return rare_ == nullptr && deliver_ == scan_ && room_.consumed == scan_ &&
          offset_ == kHeadBytes && !has_steps() && answered_ == 0 && reading_ == 0 && !news_ &&
-         !fresh_offers_ && !peer_closed_ && error_.empty() && peer_slots_ <= kSlotsMost &&
+         !fresh_offers_ && !peer_closed_ && error_.empty() && peer_.slots <= kSlotsMost &&
          current_.phase == settings_.start_phase;
 }
 void ReceiveHalf::sleep(Dormant& to, DormantRest& rest) const {
-  to.peer_slots = static_cast<std::uint16_t>(peer_slots_);
+  to.peer_channel = peer_.channel;
+  to.peer_slots_1 = static_cast<std::uint8_t>(peer_.slots - 1);
   to.receive_base = base_, to.scan = scan_;
   rest.offered = offers_, rest.pulled = pulled_, rest.left = left_;
   rest.received = figures_;
@@ -107,7 +109,7 @@ void Endpoint::wake(const Dormant& from, const Ring& ring) {
   outlet_.wake(from, rest);
   send_.wake(from, rest);
   receive_.wake(from, rest, ring);
-  connect_control(from.peer_control, from.peer_key, from.peer_slots);
+  connect_control(from.peer_control, from.peer_key, {from.peer_channel, from.peer_slots_1 + 1u});
   wishes_ = from.wishes;
   frames_at_delivery_ = send_.figures().frames;
 }

@@ -33,13 +33,14 @@ class Dormant {
 
   std::uint64_t peer_control = 0, remote_address = 0;
   RemoteKey peer_key, remote_key;
-  std::uint32_t remote_slot_bytes = 0;
-  std::uint16_t remote_slots = 0, peer_slots = 0;
+  std::uint32_t peer_channel = 0;
+  std::uint16_t remote_slot_words = 0;                ///< of eight bytes
+  std::uint8_t remote_slots_1 = 0, peer_slots_1 = 0;  ///< less one: rings have 2 to 256 slots
   std::uint32_t posted = 0, completed = 0, told = 0;  ///< the newest signaled work is complete
   std::uint32_t next = 0, send_base = 0, consumed = 0;
   std::uint32_t sequence = 0, frame_work = 0;
   std::uint32_t receive_base = 0, scan = 0;
-  std::uint8_t local_index = 0, remote_index = 0;  ///< rings have at most 256 slots
+  std::uint8_t local_index = 0, remote_index = 0;
   std::uint8_t wishes = 0;
   bool behind_bell = false;
 

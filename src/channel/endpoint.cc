@@ -6,7 +6,7 @@
 namespace weft::channel {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57434834;  // "WCH4"
+constexpr std::uint32_t kMagic = 0x57434835;  // "WCH5"
 
 }  // namespace
 
@@ -19,7 +19,8 @@ void Hello::emit(std::span<std::byte, kBytes> to) const {
   store(&to[28], ring.slots);
   store(&to[32], ring.slot_bytes);
   store(&to[36], send_slots);
-  store(&to[40], std::uint64_t{lets_identifier_go});
+  store(&to[40], std::uint32_t{lets_identifier_go});
+  store(&to[44], channel);
 }
 
 std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
@@ -32,7 +33,8 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
   hello.ring.slots = load<std::uint32_t>(&from[28]);
   hello.ring.slot_bytes = load<std::uint32_t>(&from[32]);
   hello.send_slots = load<std::uint32_t>(&from[36]);
-  hello.lets_identifier_go = load<std::uint64_t>(&from[40]) == 1;
+  hello.lets_identifier_go = load<std::uint32_t>(&from[40]) == 1;
+  hello.channel = load<std::uint32_t>(&from[44]);
   if (hello.send_slots < kSlotsLeast || hello.send_slots > kSlotsMost || hello.control == 0 ||
       hello.control % 8 != 0 || hello.ring.address == 0 || hello.ring.address % 8 != 0 ||
       hello.ring.slots < kSlotsLeast || hello.ring.slots > kSlotsMost ||
@@ -45,13 +47,13 @@ std::optional<Hello> Hello::parse(std::span<const std::byte> from) {
 
 void Endpoint::connect(const Hello& peer) {
   send_.connect(peer.ring);
-  connect_control(peer.control, peer.control_key, peer.send_slots);
+  connect_control(peer.control, peer.control_key, {peer.channel, peer.send_slots});
 }
 
-void Endpoint::connect_control(std::uint64_t control, RemoteKey key, std::uint32_t peer_slots) {
+void Endpoint::connect_control(std::uint64_t control, RemoteKey key, const PeerShape& peer) {
   peer_control_ = control;
   peer_key_ = key;
-  receive_.connect(control, key, peer_slots);
+  receive_.connect(control, key, peer);
 }
 
 bool Endpoint::scan() {
@@ -75,11 +77,16 @@ void Endpoint::tell() {
   work.remote = peer_control_ + kStatusOffset;
   work.remote_key = peer_key_;
   work.bell = send_.wants_status();
+  // A peer that leaves may be gone as soon as it knows: nothing that is sent later tells whether
+  // this has arrived.
+  const bool is_farewell = receive_.at_end() && status.consumed == receive_.scanned();
+  work.signaled = is_farewell;
   if (status.consumed != outlet_.room().told || receive_.has_news()) {
     outlet_.post_room(std::move(work));
   } else {
     outlet_.post(std::move(work));  // only a mode, or a wish: nobody waits for it
   }
+  if (is_farewell && farewell_ == 0) farewell_ = outlet_.posted();
   outlet_.room().told = status.consumed;
   receive_.news_told();
   tell_wanted_ = mode_changed_ = false;
@@ -91,7 +98,7 @@ void Endpoint::progress(Nanoseconds now) {
   receive_.start_pulls();
   scan();
   send_.progress(now);
-  receive_.progress(watch32(control_ + kStatusOffset + offsetof(Status, repeat)));
+  receive_.progress(watch32(control_ + kStatusOffset + offsetof(Status, repeat)), now);
   tell_rest();
   if (send_.wants_status()) tell();
   ring_if_missed();

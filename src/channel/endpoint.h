@@ -22,6 +22,7 @@ struct Hello {
   std::uint32_t send_slots = 0;  ///< of this end's send ring: the peer returns room in time for it
 
   bool lets_identifier_go = false;  ///< of the connection manager, once the connection stands
+  std::uint32_t channel = 0;        ///< what this end's control messages call the channel
 
   static constexpr std::size_t kBytes = 48;
   void emit(std::span<std::byte, kBytes> to) const;
@@ -43,6 +44,7 @@ class Endpoint {
   void connect(const Hello& peer);
   RemoteRing grant() const { return receive_.grant(); }
   std::uint32_t send_slots() const { return send_.slots(); }
+  std::uint32_t channel() const { return send_.channel(); }
   void stop() {
     send_.stop();
     receive_.stop();
@@ -195,7 +197,7 @@ class Endpoint {
   /// Pauses of some 40 ns in which a message that answers is waited for.
   static constexpr std::uint32_t kPauses = 8;
 
-  void connect_control(std::uint64_t control, RemoteKey key, std::uint32_t peer_slots);
+  void connect_control(std::uint64_t control, RemoteKey key, const PeerShape& peer);
   bool scan();
   // Half of what the sender can use is worth a write of its own, and so is anything when it has
   // used all of it: it may wait, while a view here holds the rest. Less travels with the next

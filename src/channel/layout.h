@@ -81,7 +81,8 @@ constexpr std::uint32_t first_of_next_request(std::uint32_t sequence) {
 
 /// The payload of kMove and kAbandon.
 struct Move {
-  std::uint32_t channel = 0, phase = 0, slot_bytes = 0, slots = 0, sequence = 0;
+  std::uint32_t channel = 0;  ///< the sender's number for it, as it said in its hello
+  std::uint32_t phase = 0, slot_bytes = 0, slots = 0, sequence = 0;
   std::uint32_t strict = 0;  ///< 1: nothing follows in this ring
 };
 /// The payload of kOffer: a message, or a piece of one, that the receiver reads by itself.

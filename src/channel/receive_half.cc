@@ -8,6 +8,14 @@
 #include "base/assert.h"
 
 namespace weft::channel {
+namespace {
+
+/// How long a strict sender waits for the application to be done with the ring that is to go first.
+constexpr Nanoseconds kDrainTime = 10'000'000;
+/// Where no frame ever lands.
+alignas(8) constexpr std::byte kNoTail[kTailBytes]{};
+
+}  // namespace
 
 bool ReceiveHalf::fail(std::string_view why) {
   if (error_.empty()) error_ = why;
@@ -96,6 +104,7 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     if (!take_frame(end - length, length)) break;
   }
   if (found) skip_controls();
+  if (found && move_waits_ && rare_->move.strict != 0) finish_move();
   return found;
 }
 
@@ -129,13 +138,16 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
       return true;
     case Kind::kBegin:
       return head.length >= 8 || fail("the first piece of a message has no length");
-    case Kind::kMove:
-      if (head.length != sizeof(Move)) return fail("a control message of the wrong size");
-      if (load<Move>(payload).strict != 0 && !last_in_frame) {
+    case Kind::kMove: {
+      const auto move = control_in(payload, head);
+      if (!move) return false;
+      if (move->strict != 0 && !last_in_frame) {
         return fail("something follows a control message that says nothing does");
       }
-      return on_move(load<Move>(payload));
+      return on_move(*move);
+    }
     case Kind::kAbandon:
+      if (!control_in(payload, head)) return false;
       finish_move();
       on_abandon();
       return true;
@@ -158,6 +170,20 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
   return fail("a record of no known kind");
 }
 
+// What is asked for is asked for the connection that it comes by, and for no other.
+std::optional<Move> ReceiveHalf::control_in(const std::byte* payload, RecordHead head) {
+  if (head.length != sizeof(Move)) {
+    fail("a control message of the wrong size");
+    return std::nullopt;
+  }
+  const auto move = load<Move>(payload);
+  if (move.channel != peer_.channel) {
+    fail("a control message is for another channel");
+    return std::nullopt;
+  }
+  return move;
+}
+
 std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
   for (auto ring = rare_->kept.begin(); ring != rare_->kept.end(); ++ring) {
     if (ring->slot_bytes != move.slot_bytes || ring->slots != move.slots) continue;
@@ -169,7 +195,7 @@ std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
 }
 
 // Blocks 681 to 685. A ring and its answer take longer than a small message; so they are made
-// between two looks for messages. A strict sender waits: it gets both at once.
+// between two looks for messages. A strict sender waits: it gets both behind this frame.
 bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
   rare();
@@ -178,17 +204,52 @@ bool ReceiveHalf::on_move(const Move& move) {
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
     return fail("a control message asks for buffers of a size that does not exist");
   }
-  peer_slots_ = std::min(peer_slots_, move.slots);
+  peer_.slots = std::min(peer_.slots, move.slots);
   measure_window();
   rare_->move = move;
   move_waits_ = true;
-  if (move.strict != 0) finish_move();
+  rare_->drain_overdue = false;
+  rare_->drain_deadline = 0;
   return true;
 }
 
 void ReceiveHalf::finish_move() {
-  if (move_waits_) make_answer();
+  if (move_waits_ && !must_drain_first()) make_answer();
   post_answer();
+}
+
+// A strict sender's ring is freed before the new one is made, as soon as nothing of it is looked at
+// any more. Who never comes to look, or keeps a view, does not stop growth: then both exist for a
+// while.
+bool ReceiveHalf::must_drain_first() {
+  return rare_->move.strict != 0 && !settings_.keep_small && !rare_->drain_overdue &&
+         !rare_->pending.exists() && !rare_->retired.exists() && room_.consumed != scan_;
+}
+
+// The order of a strict sender: the small ring is unregistered and freed, the large one allocated
+// and registered (682). If that fails, there is a small one again, at another place.
+void ReceiveHalf::replace_ring(const Move& move) {
+  const Ring before = current_;
+  tail_ = last_tail_ = kNoTail;
+  drop(current_);
+  auto ring = find_ring(move);
+  const bool granted = ring.has_value();
+  if (!granted) {
+    ring = wires_.provision(RingUse::kReceive, before.phase, before.slots, before.slot_bytes);
+  }
+  if (!ring) {
+    fail("no memory for a receive ring of any size");
+    return;
+  }
+  ring->phase = granted ? move.phase : before.phase;
+  ++(granted ? figures_.granted : figures_.refused);
+  figures_.switches += granted ? 1 : 0;
+  current_ = *ring;  // 683
+  base_ = scan_;
+  resize_frames(current_.slots);
+  aim();
+  measure_window();
+  answer(granted ? Verdict::kGranted : Verdict::kRefused, current_);  // 684
 }
 
 // A second request while one is granted is answered with the same ring.
@@ -200,6 +261,9 @@ void ReceiveHalf::make_answer() {
   if (rare_->pending.exists()) return answer(Verdict::kGranted, rare_->pending);
   // Views still hold the ring before this one.
   if (rare_->retired.exists()) return answer(Verdict::kPostponed, {});
+  if (move.strict != 0 && !settings_.keep_small && room_.consumed == scan_) {
+    return replace_ring(move);
+  }
   auto ring = find_ring(move);
   if (!ring) {
     ++figures_.refused;
@@ -257,7 +321,11 @@ void ReceiveHalf::post_answer() {
   answer_waiting_ = false;
 }
 
-void ReceiveHalf::progress(std::uint32_t repeat) {
+void ReceiveHalf::progress(std::uint32_t repeat, Nanoseconds now) {
+  if (move_waits_ && rare_->move.strict != 0) {
+    if (rare_->drain_deadline == 0) rare_->drain_deadline = now + kDrainTime;
+    rare_->drain_overdue = rare_->drain_overdue || now >= rare_->drain_deadline;
+  }
   if (answered_ != 0 && request_of(repeat) == request_of(answered_) && repeat > answered_) {
     rare_->answer.sequence = repeat;
     answer_waiting_ = true;

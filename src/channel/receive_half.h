@@ -33,6 +33,12 @@ struct ReceiveFigures {
   bool operator==(const ReceiveFigures&) const = default;
 };
 
+/// The peer, as a sender.
+struct PeerShape {
+  std::uint32_t channel = 0;  ///< what its control messages call the channel
+  std::uint32_t slots = 2;    ///< of its send ring: the fewest that it ever said
+};
+
 /// A message that was handed out; release() takes it back.
 struct Incoming {
   const std::byte* data = nullptr;
@@ -65,9 +71,9 @@ class ReceiveHalf {
   RemoteRing grant() const {
     return {current_.address(), current_.remote_key, current_.slots, current_.slot_bytes};
   }
-  void connect(std::uint64_t peer_control, RemoteKey key, std::uint32_t send_slots) {
+  void connect(std::uint64_t peer_control, RemoteKey key, const PeerShape& peer) {
     peer_control_ = peer_control, peer_key_ = key;
-    peer_slots_ = send_slots;
+    peer_ = peer;
     measure_window();
   }
   void stop();
@@ -152,7 +158,7 @@ class ReceiveHalf {
     ++room_.consumed;
   }
   /// An answer that had to wait, a repetition that was asked for, a read that had no memory.
-  void progress(std::uint32_t repeat);
+  void progress(std::uint32_t repeat, Nanoseconds now);
   /// Makes the ring that a control message asks for, and answers. To be done between two looks for
   /// messages, of which it takes the time of a few.
   void step() { finish_move(); }
@@ -181,7 +187,7 @@ class ReceiveHalf {
   bool has_news() const { return news_; }
   void news_told() { news_ = false; }
   /// Slots that the sender can use: its own ring may have fewer.
-  std::uint32_t window() const { return std::min(current_.slots, peer_slots_); }
+  std::uint32_t window() const { return std::min(current_.slots, peer_.slots); }
   std::uint32_t phase() const { return current_.phase; }
   bool peer_closed() const { return peer_closed_; }
   /// Nothing more will ever be delivered.
@@ -238,8 +244,11 @@ class ReceiveHalf {
   }
   bool take_frame(const std::byte* slot, std::uint32_t length);
   bool take_record(const std::byte* payload, RecordHead head, bool last_in_frame);
+  std::optional<Move> control_in(const std::byte* payload, RecordHead head);
   bool on_move(const Move& move);
   void make_answer();
+  bool must_drain_first();
+  void replace_ring(const Move& move);
   void finish_move();
   void on_abandon();
   bool on_offer(const Offer& offer);
@@ -270,13 +279,15 @@ class ReceiveHalf {
   std::byte* const control_;
   std::uint64_t peer_control_ = 0;
   RemoteKey peer_key_;
-  std::uint32_t peer_slots_ = 2;  // the fewest that it ever said
+  PeerShape peer_;
 
   /// What a connection whose messages all fit has no use for: most have none of it.
   struct Rare {
     Ring pending, retired;
     std::vector<Ring> kept;
-    Move move;  // not yet looked into
+    Move move;                       // not yet looked into
+    Nanoseconds drain_deadline = 0;  // until when the ring before is waited for; 0: not yet known
+    bool drain_overdue = false;      // it was waited for in vain
     Acknowledgement answer;
     Region message;  // of which pieces have come
     std::uint64_t message_bytes = 0, filled = 0;

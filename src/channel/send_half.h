@@ -123,6 +123,7 @@ class SendHalf {
     consumed_ = consumed;
   }
 
+  std::uint32_t channel() const { return channel_; }
   std::uint32_t phase() const { return local_.phase; }
   std::uint32_t slots() const { return local_.slots; }
   bool moving() const { return state_ != State::kSteady; }
@@ -324,6 +325,7 @@ class SendHalf {
   bool frame_open_ = false, last_in_frame_ = false, status_wanted_ = false, closed_ = false;
   bool urgent_ = false;  // the open frame has something for the protocol
   bool loans_ended_ = false;
+  bool torn_ = false;       // the head flag of the answer was seen, and not its tail
   bool has_steps_ = false;  // moving, or an old ring is left to go
   SendFigures figures_;
   std::string_view error_;

@@ -61,6 +61,7 @@ bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
   store(append(Kind::kMove, sizeof move), move);
   state_ = State::kAsked;
   tries_ = 0;
+  torn_ = false;
   last_in_frame_ = settings_.strict;
   answer_deadline_ = now + settings_.acknowledgement_timeout_ns;
   ++figures_.controls;
@@ -79,10 +80,15 @@ void SendHalf::check_answer(Nanoseconds now) {
     case Found::kCorrupt:
       ++figures_.corrupt;
       clear_flags(answer_slot());  // seen once
-      if (tries_ < settings_.control_repeats) return repeat(now);
+      if (tries_ < settings_.control_repeats || now >= answer_deadline_) repeat(now);
+      return;
+    case Found::kTorn:  // the rest of it has its time from the first sight of the head flag
+      if (!std::exchange(torn_, true)) {
+        answer_deadline_ = now + settings_.acknowledgement_timeout_ns;
+        return;
+      }
       [[fallthrough]];
     case Found::kNothing:
-    case Found::kTorn:
     case Found::kStale:
       if (now >= answer_deadline_) repeat(now);
   }
@@ -90,8 +96,10 @@ void SendHalf::check_answer(Nanoseconds now) {
 
 bool SendHalf::acceptable(const Acknowledgement& answer) const {
   if (answer.phase != target_) return false;
-  if (answer.verdict == Verdict::kRefused || answer.verdict == Verdict::kPostponed) return true;
-  if (answer.verdict != Verdict::kGranted) return false;
+  const bool no_ring = answer.address == 0;
+  if (answer.verdict == Verdict::kPostponed) return true;
+  if (answer.verdict == Verdict::kRefused && (no_ring || !settings_.strict)) return true;
+  if (answer.verdict != Verdict::kGranted && answer.verdict != Verdict::kRefused) return false;
   return answer.slots >= kSlotsLeast && answer.slots <= kSlotsMost && answer.slot_bytes % 8 == 0 &&
          answer.slot_bytes >= kSlotOverhead + 64 && answer.slot_bytes <= kSlotBytesMost &&
          answer.address != 0 && answer.address % 8 == 0 &&
@@ -110,6 +118,11 @@ void SendHalf::on_answer(const Acknowledgement& answer, Nanoseconds now) {
   drop_fresh();
   state_ = State::kSteady;
   last_in_frame_ = false;
+  if (answer.verdict != Verdict::kRefused || !settings_.strict || answer.address == 0) return;
+  // The peer had freed its small ring before it found no memory, and has made another.
+  remote_ = {answer.address, answer.key, answer.slots, answer.slot_bytes};
+  base_ = next_;
+  measure_rings();
 }
 
 // The repetition goes by the status words, which outlive every ring: the ring that carried the
@@ -120,6 +133,7 @@ void SendHalf::repeat(Nanoseconds now) {
   if (tries_ >= most) return give_up(now, settings_.refusal_pause_ns);
   ++tries_;
   clear_flags(answer_slot());
+  torn_ = false;
   ++sequence_;
   ++figures_.repeats;
   status_wanted_ = true;

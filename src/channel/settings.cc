@@ -62,8 +62,9 @@ Result<std::string> check(const Settings& settings) {
     const auto before = settings.phases[i - 1].payload_bytes,
                after = settings.phases[i].payload_bytes;
     if (after < kUsualRatio * before) {
-      warning = fmt::format("phases[{}].payload_bytes: {} is less than {} times the {} before it",
-                            i, after, kUsualRatio, before);
+      warning +=
+          fmt::format("{}phases[{}].payload_bytes: {} is less than {} times the {} before it",
+                      warning.empty() ? "" : "; ", i, after, kUsualRatio, before);
     }
   }
   const auto small = settings.phases[0].payload_bytes;

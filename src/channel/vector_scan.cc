@@ -32,11 +32,12 @@ Scan in_order(std::span<const iovec> vector, std::uint64_t threshold) {
   return scan;
 }
 
-Scan from_last(std::span<const iovec> vector, std::uint64_t threshold, const Sizes& sizes) {
+/// Elements are examined from the last one down, and the first that is oversized decides.
+std::uint64_t last_oversized(std::span<const iovec> vector, std::uint64_t threshold) {
   for (std::size_t i = vector.size(); i-- > 0;) {
-    if (vector[i].iov_len > threshold) return {0, 0, vector[i].iov_len, true};
+    if (vector[i].iov_len > threshold) return vector[i].iov_len;
   }
-  return {vector.size(), sizes.sum, 0, false};
+  return 0;
 }
 
 }  // namespace
@@ -45,11 +46,26 @@ Scan scan_vector(std::span<const iovec> vector, std::uint64_t threshold, Policy 
                  std::uint64_t size_hint) {
   if (policy == Policy::kInOrder) return in_order(vector, threshold);
   const Sizes sizes = measure(vector);
-  if (policy == Policy::kFromLast) return from_last(vector, threshold, sizes);
-  std::uint64_t deciding = sizes.largest;
-  if (policy == Policy::kSum) deciding = sizes.sum;
-  if (policy == Policy::kCallerSays) deciding = size_hint;
-  if (deciding > threshold) return {0, 0, deciding, true};
+  std::uint64_t wanted = 0;  // oversized: what the large buffers have to hold
+  switch (policy) {
+    case Policy::kInOrder:
+      break;
+    case Policy::kAny:
+      wanted = sizes.largest > threshold ? sizes.sum : 0;
+      break;
+    case Policy::kLargest:
+      wanted = sizes.largest;
+      break;
+    case Policy::kSum:
+      wanted = sizes.sum;
+      break;
+    case Policy::kFromLast:
+      wanted = last_oversized(vector, threshold);
+      break;
+    case Policy::kCallerSays:
+      wanted = size_hint;
+  }
+  if (wanted > threshold) return {0, 0, wanted, true};
   return {vector.size(), sizes.sum, 0, false};
 }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "cli/sanitizer_options.h"
 #include "cli/temporary_folder.h"
 #include "host/system_error.h"
 
@@ -68,12 +69,19 @@ int refuse(std::string_view message) {
   return 2;
 }
 
-int unset(const std::string& library) {
-  const std::string rest = preload_list_without(library, environment_variable("LD_PRELOAD"));
+void unset(const char* variable, const std::string& rest) {
   if (rest.empty()) {
-    fmt::print("unset LD_PRELOAD\n");
+    fmt::print("unset {}\n", variable);
   } else {
-    fmt::print("export LD_PRELOAD={}\n", shell_word(rest));
+    fmt::print("export {}={}\n", variable, shell_word(rest));
+  }
+}
+
+int unset(const std::string& library) {
+  const std::string list = preload_list_without(library, environment_variable("LD_PRELOAD"));
+  unset("LD_PRELOAD", preload_list_without(sanitizer_runtime(), list));
+  for (const auto& [variable, options] : sanitizer_options()) {
+    unset(variable, options_without(options, environment_variable(variable)));
   }
   for (const char* name : kVariables) fmt::print("unset {}\n", name);
   return 0;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/sanitizer_options.h"
 #include "files/tree.h"
 #include "network/address.h"
 #include "port/fault_spec.h"
@@ -162,7 +163,14 @@ Result<Preload> prepare_preload(const PreloadOptions& options) {
   auto set = [&](const char* name, std::string value) {
     preload.variables.emplace_back(name, std::move(value));
   };
-  set("LD_PRELOAD", preload_list(preload.library, environment_variable("LD_PRELOAD")));
+  std::string list = preload_list(preload.library, environment_variable("LD_PRELOAD"));
+  if (const std::string runtime = sanitizer_runtime(); !runtime.empty()) {
+    list = preload_list(runtime, list);
+  }
+  set("LD_PRELOAD", list);
+  for (const auto& [variable, options_of_ours] : sanitizer_options()) {
+    set(variable, options_with(options_of_ours, environment_variable(variable)));
+  }
   set("WEFT_DEVICES", devices.empty() ? "weft0" : devices);
   set("WEFT_LINK_LAYER", link_layer);
   set("WEFT_FIRST_UVERBS", std::to_string(first_uverbs));

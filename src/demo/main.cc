@@ -1,9 +1,11 @@
 // weft-channel: shows channels at work, and measures them. Runs on any RDMA device; `weft demo` and
 // `weft bench channel` start it under `weft run`.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "demo/bench.h"
 #include "demo/show.h"
+#include "demo/two_hosts.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"weft-channel: messages over RDMA through buffers that grow with the traffic"};
@@ -13,6 +15,12 @@ int main(int argc, char** argv) {
   show_command->add_option("--channels", show.channels, "how many")->check(CLI::Range(1, 20000));
   show_command->add_option("--seconds", show.seconds, "how long")->check(CLI::Range(1.0, 600.0));
   show_command->add_option("--address", show.address, "of the RDMA device");
+  std::uint16_t await_at = 0;
+  std::string meet;
+  CLI::Option* await_option = show_command->add_option(
+      "--await", await_at, "one of two hosts: waits for the other at this TCP port, and prints");
+  show_command->add_option("--meet", meet, "the other of them: HOST:PORT of the one that waits")
+      ->excludes(await_option);
   weft::demo::BenchOptions bench;
   CLI::App* bench_command = app.add_subcommand("bench", "measures channels between two processes");
   bench_command->add_flag("--json", bench.json, "for programs");
@@ -31,6 +39,11 @@ int main(int argc, char** argv) {
   if (!side.empty()) {
     end.side = side == "here" ? weft::demo::Side::kHere : weft::demo::Side::kThere;
     bench.end = end;
+  }
+  if (await_at != 0) show.end = weft::demo::await_other_host(await_at);
+  if (const auto colon = meet.rfind(':'); colon != std::string::npos) {
+    const auto port = static_cast<std::uint16_t>(std::atoi(meet.c_str() + colon + 1));
+    show.end = weft::demo::meet_other_host(meet.substr(0, colon), port);
   }
   if (show_command->parsed()) return weft::demo::show(show);
   return weft::demo::bench(bench);

@@ -11,6 +11,7 @@
 
 #include "demo/pair.h"
 #include "demo/traffic.h"
+#include "demo/two_hosts.h"
 
 namespace weft::demo {
 namespace {
@@ -185,8 +186,51 @@ std::uint32_t percentile(std::vector<std::uint32_t>& values, double share) {
 
 /// What one side tells the other: to finish what is under way, and to end.
 constexpr int kFinish = 1, kEnd = 2;
+constexpr std::chrono::milliseconds kReportEvery{50};
 /// What has not arrived after this long is lost.
 constexpr double kPatienceSeconds = 10;
+
+/// Between two hosts: what each has in memory is told to the other.
+class Telling {
+ public:
+  Telling(const PairEnd& end, Told* told, std::atomic<int>& stop)
+      : reports_(end), told_(told), stop_(stop), mine_(end.side == Side::kHere ? 0 : 1) {}
+
+  void round() {
+    Report report;
+    if (reports_.take(report)) heed(report);
+    if (Clock::now() < next_ || ended_) return;
+    next_ = Clock::now() + kReportEvery;
+    tell();
+  }
+  /// Both have ended, and know all of the other; nothing more is on its way.
+  void finish() {
+    stop_ = kEnd;
+    tell();
+    while (!ended_) heed(reports_.next());
+  }
+
+ private:
+  void tell() {
+    const Told& own = told_[mine_];
+    reports_.send({own.used_bytes, own.sent, own.verified, own.bytes, own.wrong,
+                   static_cast<std::uint64_t>(stop_.load())});
+  }
+  void heed(const Report& report) {
+    Told& other = told_[1 - mine_];
+    other.used_bytes = report.used_bytes, other.sent = report.sent;
+    other.verified = report.verified, other.bytes = report.bytes, other.wrong = report.wrong;
+    ended_ = report.stop == kEnd;
+    if (mine_ == 1) stop_ = std::max(stop_.load(), static_cast<int>(report.stop));
+  }
+
+  Reports reports_;
+  Told* const told_;
+  std::atomic<int>& stop_;
+  const int mine_;
+  Clock::time_point next_{};
+  bool ended_ = false;  // the other has said its last
+};
 
 }  // namespace
 
@@ -198,13 +242,15 @@ int show(const ShowOptions& options) {
   channel::ContextOptions context;
   context.settings.shrink_after_ns = 1'500'000'000;
   const bool live = isatty(STDOUT_FILENO) != 0;
-  Pair pair(options.address, context);
+  Pair pair(options.address, context, options.end);
+  std::optional<Telling> telling;
+  if (options.end) telling.emplace(*options.end, told, *stop);
   const auto begun = Clock::now();
   Side1000 side(pair, options, told[pair.here() ? 0 : 1]);
   const double connected_s = std::chrono::duration<double>(Clock::now() - begun).count();
   if (pair.here()) {
-    fmt::print("two processes, {} channels, connected in {:.2f} s\n", options.channels,
-               connected_s);
+    fmt::print("two {}, {} channels, connected in {:.2f} s\n", options.end ? "hosts" : "processes",
+               options.channels, connected_s);
   }
   const auto start = Clock::now();
   auto look_at = start;
@@ -215,6 +261,7 @@ int show(const ShowOptions& options) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const bool sending = seconds < options.seconds * 0.75;  // then quiet, and what grew shrinks
     side.round(sending && stop->load() == 0);
+    if (telling) telling->round();
     peak = std::max<std::uint64_t>(peak, told[0].used_bytes + told[1].used_bytes);
     if (!pair.here() && stop->load() == kEnd) break;  // what is not settled by now is lost
     if (pair.here() && Clock::now() - look_at > std::chrono::milliseconds(live ? 250 : 2000)) {
@@ -239,6 +286,7 @@ int show(const ShowOptions& options) {
       }
     }
   }
+  if (telling) telling->finish();
   pair.meet();
   int result = 0;
   if (pair.here()) {

@@ -1,6 +1,10 @@
 // dlsym and dlvsym. A program that opens libibverbs by hand and asks the handle for its functions
 // goes round a preloaded library: here it gets weft's. Everything else goes to the C library by a
 // jump, not a call: RTLD_NEXT means "after whoever asks", which is told by the return address.
+//
+// The first to ask may be a sanitizer's runtime, before it is ready for a call of any function that
+// it stands before itself: strncmp, memcmp and dl_iterate_phdr among others. So the way to the C
+// library's own answer calls the loader alone, and this file is compiled without a sanitizer.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -9,7 +13,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "files/interpose_next.h"
 
@@ -28,38 +31,36 @@ namespace {
 
 // ---- the C library's own, found without dlsym -----------------------------------------------
 
+bool same(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
 struct Symbols {
   const char* strings = nullptr;
   const ElfW(Sym) * symbols = nullptr;
   const std::uint32_t* gnu_hash = nullptr;
-  std::string_view soname;
+  const char* soname = "";
 
-  explicit Symbols(const dl_phdr_info& object) {
-    const ElfW(Dyn)* dynamic = nullptr;
-    for (int i = 0; i < object.dlpi_phnum; ++i) {
-      if (object.dlpi_phdr[i].p_type == PT_DYNAMIC) {
-        dynamic =
-            reinterpret_cast<const ElfW(Dyn)*>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
-      }
-    }
+  explicit Symbols(const link_map& object) {
     ElfW(Xword) name = 0;
-    for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
+    for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL;
+         ++entry) {
       // Some systems relocate these in place, others leave them as in the file.
-      const ElfW(Addr) at = dynamic->d_un.d_ptr < object.dlpi_addr
-                                ? dynamic->d_un.d_ptr + object.dlpi_addr
-                                : dynamic->d_un.d_ptr;
-      if (dynamic->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
-      if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(at);
-      if (dynamic->d_tag == DT_GNU_HASH) gnu_hash = reinterpret_cast<const std::uint32_t*>(at);
-      if (dynamic->d_tag == DT_SONAME) name = dynamic->d_un.d_val;
+      const ElfW(Addr) at =
+          entry->d_un.d_ptr < object.l_addr ? entry->d_un.d_ptr + object.l_addr : entry->d_un.d_ptr;
+      if (entry->d_tag == DT_STRTAB) strings = reinterpret_cast<const char*>(at);
+      if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(at);
+      if (entry->d_tag == DT_GNU_HASH) gnu_hash = reinterpret_cast<const std::uint32_t*>(at);
+      if (entry->d_tag == DT_SONAME) name = entry->d_un.d_val;
     }
     if (strings != nullptr && name != 0) soname = strings + name;
   }
 
-  const ElfW(Sym) * find(std::string_view name) const {
+  const ElfW(Sym) * find(const char* name) const {
     if (strings == nullptr || symbols == nullptr || gnu_hash == nullptr) return nullptr;
     std::uint32_t hash = 5381;
-    for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+    for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
     const std::uint32_t buckets = gnu_hash[0], first = gnu_hash[1];
     const std::uint32_t bloom_words = gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
     const std::uint32_t* bucket = gnu_hash + 4 + bloom_words;
@@ -70,7 +71,7 @@ struct Symbols {
       const std::uint32_t entry = chain[index - first];
       const ElfW(Sym)& symbol = symbols[index];
       if ((entry | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF &&
-          name == strings + symbol.st_name) {
+          same(name, strings + symbol.st_name)) {
         return &symbol;
       }
       if ((entry & 1) != 0) return nullptr;
@@ -78,22 +79,34 @@ struct Symbols {
   }
 };
 
-int look_at(dl_phdr_info* object, std::size_t, void*) {
-  // libdl.so.2 had them before version 2.34 of the C library; now it is empty.
-  const Symbols symbols(*object);
-  if (symbols.soname != "libc.so.6" && symbols.soname != "libdl.so.2") return 0;
-  for (const auto& [name, found] :
-       {std::pair{"dlsym", &weft_real_dlsym}, std::pair{"dlvsym", &weft_real_dlvsym}}) {
-    if (const ElfW(Sym)* symbol = symbols.find(name)) {
-      *found = reinterpret_cast<void*>(object->dlpi_addr + symbol->st_value);
-    }
-  }
-  return 0;
+void take_from(const Symbols& symbols, const link_map& object, const char* name, void** found) {
+  const ElfW(Sym)* symbol = symbols.find(name);
+  if (symbol != nullptr) *found = reinterpret_cast<void*>(object.l_addr + symbol->st_value);
 }
 
+bool is_of_verbs(const char* name) {
+  if (name[0] == '_') ++name;
+  return name[0] == 'i' && name[1] == 'b' && name[2] == 'v' && name[3] == '_';
+}
+
+/// The objects of our own namespace of the loader's: what we call is in one of them.
 void find_real() {
-  if (weft_real_dlsym != nullptr && weft_real_dlvsym != nullptr) return;
-  dl_iterate_phdr(look_at, nullptr);
+  if (weft_real_dlsym != nullptr && weft_real_dlvsym != nullptr) [[likely]]
+    return;
+  Dl_info info{};
+  link_map* object = nullptr;
+  if (dladdr1(reinterpret_cast<const void*>(&is_of_verbs), &info, reinterpret_cast<void**>(&object),
+              RTLD_DL_LINKMAP) == 0) {
+    std::abort();
+  }
+  while (object->l_prev != nullptr) object = object->l_prev;
+  for (; object != nullptr; object = object->l_next) {
+    // libdl.so.2 had them before version 2.34 of the C library; now it is empty.
+    const Symbols symbols(*object);
+    if (!same(symbols.soname, "libc.so.6") && !same(symbols.soname, "libdl.so.2")) continue;
+    take_from(symbols, *object, "dlvsym", &weft_real_dlvsym);
+    take_from(symbols, *object, "dlsym", &weft_real_dlsym);
+  }
   if (weft_real_dlsym == nullptr || weft_real_dlvsym == nullptr) std::abort();
 }
 
@@ -103,10 +116,6 @@ void* real_dlsym(void* handle, const char* name) {
 }
 
 // ---- who asks ---------------------------------------------------------------------------------
-
-bool is_of_verbs(const char* name) {
-  return std::strncmp(name, "ibv_", 4) == 0 || std::strncmp(name, "_ibv_", 5) == 0;
-}
 
 const void* base_of(const void* address, const char** file = nullptr) {
   Dl_info info{};

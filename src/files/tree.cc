@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "files/char_numbers.h"
+#include "files/gid_table.h"
 #include "host/system_error.h"
 
 namespace weft::files {
@@ -106,6 +107,18 @@ std::string guid_text(std::uint64_t guid) {
 
 std::string number_text(dev_t number) { return fmt::format("{}:{}", major(number), minor(number)); }
 
+/// An empty entry is a GID of zeros without attributes; the kernel's files of those cannot be read.
+void write_gids(Writer& writer, const std::string& port, const ShownDevice& device) {
+  for (std::uint32_t i = 0; i < kGidTableLength; ++i) {
+    const auto entry = gid_entry(device, i);
+    writer.line(fmt::format("{}/gids/{}", port, i), groups_of(entry ? entry->gid.raw : Gid{}.raw));
+    if (!entry) continue;
+    writer.line(fmt::format("{}/gid_attrs/types/{}", port, i),
+                entry->type == GidType::kRoceV2 ? "RoCE v2" : "IB/RoCE v1");
+    writer.line(fmt::format("{}/gid_attrs/ndevs/{}", port, i), device.interface);
+  }
+}
+
 void write_port(Writer& writer, const std::string& port, const ShownDevice& device) {
   const bool ethernet = device.link_layer == LinkLayer::kEthernet;
   writer.line(port + "/cap_mask", ethernet ? "0x00010000" : "0x00010002");
@@ -117,9 +130,7 @@ void write_port(Writer& writer, const std::string& port, const ShownDevice& devi
   writer.line(port + "/sm_lid", fmt::format("0x{:x}", ethernet ? 0 : 1));
   writer.line(port + "/sm_sl", "0");
   writer.line(port + "/state", "4: ACTIVE");
-  writer.line(port + "/gids/0", groups_of(device.address.raw));
-  writer.line(port + "/gid_attrs/types/0", ethernet ? "RoCE v2" : "IB/RoCE v1");
-  writer.line(port + "/gid_attrs/ndevs/0", device.interface);
+  write_gids(writer, port, device);
   writer.line(port + "/pkeys/0", "0xffff");
   for (const char* counter : {"VL15_dropped",
                               "excessive_buffer_overrun_errors",

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -18,12 +20,14 @@ namespace weft::host {
 namespace {
 
 /// A peer can make so many wait; those behind them wait too, and nobody else.
-constexpr int kMostClosers = 8;
+constexpr std::size_t kMostClosers = 8;
 
 struct Closers {
   base::Lock lock;
   std::deque<int> fds;
-  int threads = 0;
+  std::size_t threads = 0;
+  std::size_t idle = 0;  ///< of those, with nothing to close
+  std::atomic<std::uint32_t> given{0};
 
   static Closers& instance() {
     static Closers& closers = *[] {
@@ -31,28 +35,40 @@ struct Closers {
         Closers& own = instance();
         new (&own.lock) base::Lock;
         own.fds.clear();
-        own.threads = 0;
+        own.threads = own.idle = 0;
       });
       return new Closers;
     }();
     return closers;
   }
 
-  bool take(int* fd) {
-    const std::lock_guard guard(lock);
-    if (fds.empty()) {
-      --threads;
-      return false;
+  /// The next one; waits for it.
+  int take() {
+    for (;;) {
+      std::uint32_t seen = 0;
+      {
+        const std::lock_guard guard(lock);
+        if (!fds.empty()) {
+          const int fd = fds.front();
+          fds.pop_front();
+          return fd;
+        }
+        // Under the lock that whoever gives one holds: what comes from here on ends the wait.
+        seen = given.load(std::memory_order_relaxed);
+        ++idle;
+      }
+      given.wait(seen, std::memory_order_relaxed);
+      const std::lock_guard guard(lock);
+      --idle;
     }
-    *fd = fds.front();
-    fds.pop_front();
-    return true;
   }
 };
 
+/// It never ends: a thread's end frees and unmaps memory, and libraries such as libfabric patch the
+/// functions that do so while other threads run.
 void* close_all(void*) {
-  for (int fd = -1; Closers::instance().take(&fd);) close(fd);
-  return nullptr;
+  pthread_setname_np(pthread_self(), "weft-closer");
+  for (;;) close(Closers::instance().take());
 }
 
 bool start_closer() {
@@ -86,7 +102,9 @@ void close_aside(int fd) {
   {
     const std::lock_guard guard(closers.lock);
     closers.fds.push_back(fd);
-    if (closers.threads == kMostClosers) return;
+    closers.given.fetch_add(1, std::memory_order_relaxed);
+    closers.given.notify_one();
+    if (closers.idle >= closers.fds.size() || closers.threads == kMostClosers) return;
     ++closers.threads;
   }
   if (start_closer()) return;

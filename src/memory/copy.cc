@@ -115,4 +115,12 @@ tl::expected<std::uint64_t, Fault> fetch_add(Place at, std::uint64_t add) {
   });
 }
 
+Fault store_word(Place at, std::uint64_t value) {
+  const auto done = on_word(at, [&](std::uint64_t* word, std::uint64_t*) {
+    return guarded_copy(reinterpret_cast<std::byte*>(word),
+                        reinterpret_cast<const std::byte*>(&value), sizeof value);
+  });
+  return done ? Fault::kNone : done.error();
+}
+
 }  // namespace weft::memory

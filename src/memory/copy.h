@@ -48,5 +48,7 @@ inline Fault load(std::span<std::byte> to, Place from) {
 tl::expected<std::uint64_t, Fault> compare_swap(Place at, std::uint64_t compare,
                                                 std::uint64_t swap);
 tl::expected<std::uint64_t, Fault> fetch_add(Place at, std::uint64_t add);
+/// The same without a locked instruction: one store of 8 bytes, which readers see whole.
+Fault store_word(Place at, std::uint64_t value);
 
 }  // namespace weft::memory

@@ -152,7 +152,16 @@ void Flight::drain(const void* object) {
       nanosleep(&nap, nullptr);
     }
   }
-  // Pairs with the fence in publish(), or orders this thread around membarrier's work.
+  wait_for_all(object);
+}
+
+void Flight::drain_fenced(const void* object) {
+  WEFT_ASSERT(!keeps_any());
+  wait_for_all(object);
+}
+
+void Flight::wait_for_all(const void* object) {
+  // Pairs with the fence of whoever publishes, or orders this thread around membarrier's work.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (auto* slot = FlightList::instance().first.load(std::memory_order_acquire); slot != nullptr;
        slot = slot->next) {

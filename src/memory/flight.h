@@ -2,9 +2,10 @@
 // publishes an object, THEN checks that the object is live, works (at most 256 KiB of copying) and
 // clears. A revoking thread marks the object dead, then drains: when drain() returns, nobody works
 // on the object and nobody will. Publishing costs a few instructions, since the expensive barrier
-// is on the draining side (membarrier). State is per process; any thread; slots are made at a
-// thread's first use and recycled at its end. Nobody may call drain() while it has something
-// published that another draining thread could wait for.
+// is on the draining side (membarrier, a system call); an object whose users all fence between
+// publishing and checking is drained by drain_fenced(), without the kernel. State is per process;
+// any thread; slots are made at a thread's first use and recycled at its end. Nobody may drain
+// while it has something published that another draining thread could wait for.
 //
 // Work on memory that outlives one call, such as frames that are built now and sent later, keeps
 // its objects published: keep() as many as there are, release_kept() when it is done.
@@ -62,6 +63,8 @@ class Flight {
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
   }
+  /// For objects that are drained without membarrier.
+  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
   static void publish(Hold hold, const void* object) {
     mine().put(hold, object);
@@ -113,6 +116,9 @@ class Flight {
   /// Waits until no other thread holds or keeps the object, which the caller has marked dead. It
   /// returns only then; a thread that keeps it waiting for 100 ms is named to the stall handler.
   static void drain(const void* object);
+  /// The same for an object that everybody checks behind a fence of its own. No system call, unless
+  /// somebody holds the object for longer than a short while.
+  static void drain_fenced(const void* object);
 
   /// Gets the object and the Linux thread id of the one that holds it, once per slow drain.
   using StallHandler = void (*)(const void* object, int thread_id);
@@ -158,6 +164,7 @@ class Flight {
   friend struct FlightList;
 
   static Slot* enlist();
+  static void wait_for_all(const void* object);
   static void keep_new(Slot& slot, const void* object);
 
   [[gnu::tls_model("initial-exec")]] static constinit thread_local Slot* mine_;

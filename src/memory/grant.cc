@@ -44,7 +44,10 @@ Grant<RemoteKey> grant_remote(KeyTable& table, RemoteKey rkey, PdId pd, Qpn qpn,
       !KeyTable::allows_remote(*entry, rkey, {pd, qpn, entry->base, 1, need, 0}, &first)) {
     return {};
   }
-  return make(rkey, *entry, version, first);
+  auto grant = make(rkey, *entry, version, first);
+  const std::uint32_t control = entry->control.load(std::memory_order_relaxed);
+  if ((control & KeyTable::kFenced) != 0) grant.base = 1, grant.end = 0;
+  return grant;
 }
 
 }  // namespace weft::memory

@@ -20,6 +20,9 @@ struct Grant {
   std::uint64_t end = 0;    ///< behind the last byte; a range that ends at 2^64 is not remembered
   std::uint64_t shift = 0;  ///< place - address
 
+  /// Of a key that is checked behind a fence (KeyTable::kFenced), only the entry is remembered: its
+  /// fields are there to be read once it was published, a fence followed, and it still holds.
+  bool is_fenced(Key wanted) const { return entry != nullptr && base > end && wanted == key; }
   /// Worth publishing `entry` for: the key is the remembered one and the range fits.
   bool covers(Key wanted, std::uint64_t address, std::uint64_t n) const {
     return wanted == key && address >= base && address <= end && n <= end - address;

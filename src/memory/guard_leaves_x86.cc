@@ -3,6 +3,9 @@
 #if defined(WEFT_X86_LEAVES)
 #include <ucontext.h>
 
+#include <array>
+#include <cstring>
+
 // Functions without a frame: a fault between begin and end continues at `out`, which returns what
 // the handler has put into the result register. On x86-64 a plain store has release order.
 asm(R"(
@@ -134,13 +137,35 @@ extern "C" const char weft_leaf_begin[], weft_leaf_end[], weft_leaf_out[];
 
 namespace weft::memory {
 
+namespace {
+
+bool is_in_leaf(std::uintptr_t at) {
+  return at >= reinterpret_cast<std::uintptr_t>(weft_leaf_begin) &&
+         at < reinterpret_cast<std::uintptr_t>(weft_leaf_end);
+}
+
+/// Valgrind tells the address of the call or jump that led to a leaf if the leaf's first
+/// instruction faults. A processor never does: such an instruction reads no memory of a program's.
+bool leads_to_leaf(std::uintptr_t at) {
+  constexpr std::uint8_t kCall = 0xE8, kJump = 0xE9;
+  std::array<std::byte, 5> code;
+  // By a leaf, since a program that jumped to nowhere faults with the address of nowhere.
+  if (weft_leaf_copy_string(code.data(), reinterpret_cast<const std::byte*>(at), code.size()) !=
+      Fault::kNone) {
+    return false;
+  }
+  if (code[0] != std::byte{kCall} && code[0] != std::byte{kJump}) return false;
+  std::int32_t distance = 0;
+  std::memcpy(&distance, code.data() + 1, sizeof distance);
+  return is_in_leaf(at + code.size() + static_cast<std::uintptr_t>(std::intptr_t{distance}));
+}
+
+}  // namespace
+
 bool guard::leave_leaf(void* signal_context, Fault fault) {
   auto& registers = static_cast<ucontext_t*>(signal_context)->uc_mcontext.gregs;
   const auto at = static_cast<std::uintptr_t>(registers[REG_RIP]);
-  if (at < reinterpret_cast<std::uintptr_t>(weft_leaf_begin) ||
-      at >= reinterpret_cast<std::uintptr_t>(weft_leaf_end)) {
-    return false;
-  }
+  if (!is_in_leaf(at) && !leads_to_leaf(at)) return false;
   registers[REG_RIP] = reinterpret_cast<greg_t>(weft_leaf_out);
   registers[REG_RAX] = static_cast<greg_t>(fault);
   return true;

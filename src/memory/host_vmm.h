@@ -16,6 +16,8 @@ class HostVmm final : public Vmm {
   /// each, without the kernel's help; above, it asks the kernel, which brings no page into memory,
   /// and tries the two ends. Where the kernel does not tell it tries all of them.
   Fault check(std::uint64_t address, std::size_t length, Intent intent) override;
+  /// Brings all pages in.
+  Fault prefetch(std::uint64_t address, std::size_t length, Intent intent) override;
 
   static constexpr std::size_t kProbedPages = 64;
 };

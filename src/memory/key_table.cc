@@ -16,7 +16,14 @@ bool wraps(std::uint64_t address, std::uint64_t length) { return length - 1 > ~a
 
 Result<void> valid(const RegionSpec& spec) {
   if (spec.length == 0) return fail(Errc::kInvalidArgument, "length: a region has at least 1 byte");
-  if (spec.length > kMaxLength || wraps(spec.address, spec.length)) {
+  if (spec.implicit) {
+    if (spec.address != 0 || spec.length != kWholeSpace || spec.iova.value_or(0) != 0 ||
+        has(spec.access, Access::kOpaqueAddress)) {
+      return fail(
+          Errc::kInvalidArgument,
+          "address: an implicit region is the whole address space, under its own addresses");
+    }
+  } else if (spec.length > kMaxLength || wraps(spec.address, spec.length)) {
     return fail(Errc::kInvalidArgument, "length: the region wraps around the address space");
   }
   if (has_any(spec.access, kRemoteChange) && !has(spec.access, Access::kLocalWrite)) {
@@ -38,8 +45,15 @@ void KeyTable::set_control(std::uint32_t slot, Entry& entry, std::uint32_t contr
 }
 
 void KeyTable::drain(std::uint32_t slot, const Entry& entry, std::uint32_t control_before) {
-  Flight::drain(&entry);
-  if (publisher_ != nullptr) publisher_->drain(slot, (control_before & kFenced) != 0);
+  const bool fenced = (control_before & kFenced) != 0;
+  const std::uint32_t died = control_before & ~entry.control.load(std::memory_order_relaxed);
+  // Nobody fences for a local key: it dies with a region, which is no work of a send queue.
+  if (fenced && (died & kLocalLive) == 0) {
+    Flight::drain_fenced(&entry);
+  } else {
+    Flight::drain(&entry);
+  }
+  if (publisher_ != nullptr) publisher_->drain(slot, fenced);
 }
 
 KeyTable::Entry* KeyTable::acquire(std::uint32_t* slot) {
@@ -68,7 +82,7 @@ Result<std::uint64_t> KeyTable::choose_iova(const RegionSpec& spec) {
 Result<std::uint64_t> KeyTable::check_region(const RegionSpec& spec) {
   if (auto ok = valid(spec); !ok) return tl::unexpected(ok.error());
   auto iova = choose_iova(spec);
-  if (!iova) return iova;
+  if (!iova || spec.implicit) return iova;
   const Intent intent = has(spec.access, Access::kLocalWrite) ? Intent::kWrite : Intent::kRead;
   if (const Fault fault = spec.vmm->check(spec.address, spec.length, intent);
       fault != Fault::kNone) {
@@ -86,6 +100,7 @@ void KeyTable::describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova
   entry.vmm = spec.vmm;
   entry.access = spec.access;
   entry.qpn = kAnyQueuePair;
+  entry.implicit = spec.implicit;
   entry.claim.store(kUnclaimed, std::memory_order_relaxed);
 }
 

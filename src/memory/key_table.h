@@ -39,6 +39,9 @@ enum class AccessError : std::uint8_t {
 };
 std::string_view to_string(AccessError error);
 
+/// The address space of a process without its last byte: more has no length of 64 bits.
+inline constexpr std::uint64_t kWholeSpace = ~std::uint64_t{0};
+
 struct RegionSpec {
   Vmm* vmm;
   PdId pd;
@@ -46,6 +49,13 @@ struct RegionSpec {
   std::uint64_t length;
   Access access;
   std::optional<std::uint64_t> iova;
+  /// All of the Vmm's memory, now and later: address 0, length kWholeSpace. What is not there is
+  /// found out by whoever uses or binds it.
+  bool implicit = false;
+
+  static RegionSpec whole_space(Vmm* vmm, PdId pd, Access access) {
+    return {vmm, pd, 0, kWholeSpace, access, std::nullopt, true};
+  }
 };
 
 struct RegionKeys {
@@ -139,6 +149,7 @@ class KeyTable {
 
     // From here on under lock_.
     std::uint32_t bound_windows = 0;  ///< regions
+    bool implicit = false;            ///< regions: nobody has looked at the memory yet
     std::uint32_t region = kNoSlot;   ///< windows: what they are bound to
     WindowType type = WindowType::kType1;
     bool busy = false;  ///< a mutation is between two critical sections
@@ -153,8 +164,9 @@ class KeyTable {
   static constexpr std::uint32_t kWindow = 1U << 9;       ///< it is a window
   static constexpr std::uint32_t kLocalLive = 1U << 10;   ///< the local key works
   static constexpr std::uint32_t kRemoteLive = 1U << 11;  ///< the remote key works
-  /// Other processes check the remote key behind a fence of their own, so that revoking it takes no
-  /// barrier over all processors: keys that live shortly, and those that let no peer in anyway.
+  /// Whoever uses the remote key, here or in another process, checks it behind a fence of its own,
+  /// so that revoking it takes no barrier over all processors, which is a system call: windows and
+  /// one-shot keys, which live shortly, and regions that let no peer in anyway.
   static constexpr std::uint32_t kFenced = 1U << 12;
 
   static bool live_local(const Entry& entry, LocalKey lkey) {
@@ -162,10 +174,18 @@ class KeyTable {
     return (entry.control.load(std::memory_order_acquire) & (kLocalLive | kTagMask)) ==
            (kLocalLive | (lkey.value & kTagMask));
   }
+  /// Ask after the entry was published: what says yes stays so until that is cleared.
   static bool live_remote(const Entry& entry, RemoteKey rkey) {
+    constexpr std::uint32_t kWanted = kRemoteLive | kTagMask;
+    const std::uint32_t live = kRemoteLive | (rkey.value & kTagMask);
     // acquire pairs with the release in register_region() and finish_bind().
-    return (entry.control.load(std::memory_order_acquire) & (kRemoteLive | kTagMask)) ==
-           (kRemoteLive | (rkey.value & kTagMask));
+    const std::uint32_t control = entry.control.load(std::memory_order_acquire);
+    if ((control & (kWanted | kFenced)) == live) [[likely]]
+      return true;
+    if ((control & kFenced) == 0) return false;
+    // This look has told only that a fence is needed; its partner is in Flight::drain_fenced().
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return (entry.control.load(std::memory_order_acquire) & kWanted) == live;
   }
   Entry* find(LocalKey lkey) const { return slots_.at(lkey.value >> 8); }
   Entry* find(RemoteKey rkey) const { return slots_.at(slot_of(rkey)); }
@@ -191,7 +211,7 @@ class KeyTable {
   static std::uint32_t live_bits(Access access) {
     constexpr Access kPeers = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
     constexpr std::uint32_t kLive = kTaken | kLocalLive | kRemoteLive;
-    return has_any(access, kPeers) ? kLive : kLive | kFenced;
+    return has_any(access, kPeers) && !has(access, Access::kOneShot) ? kLive : kLive | kFenced;
   }
   static void describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova);
   /// The caller is the one who changes it until it clears `busy`.

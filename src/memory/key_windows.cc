@@ -12,7 +12,7 @@ namespace {
 
 bool is_unbind(const BindSpec& spec) { return spec.length == 0; }
 
-/// The range lies in a region, which was checked when it was registered. Where addresses are the
+/// The range lies in a region that was checked when it was registered. Where addresses are the
 /// process's own, a look at both ends will do: whoever unmaps the middle harms only its own peers,
 /// whose access fails.
 Fault check_again(Vmm& vmm, std::uint64_t address, std::uint64_t length, Intent intent) {
@@ -33,6 +33,7 @@ struct KeyTable::Binding {
   std::uint32_t region_slot;
   std::uint32_t old_control;
   std::uint64_t target;
+  bool implicit;
 };
 
 Result<KeyTable::Entry*> KeyTable::window_locked(RemoteKey rkey) {
@@ -94,7 +95,7 @@ Result<KeyTable::Binding> KeyTable::begin_bind(const BindSpec& spec) {
   const auto window = window_locked(spec.window);
   if (!window) return tl::unexpected(window.error());
   const std::uint32_t control = (*window)->control.load(std::memory_order_relaxed);
-  Binding binding{*window, nullptr, slot_of(spec.window), kNoSlot, control, 0};
+  Binding binding{*window, nullptr, slot_of(spec.window), kNoSlot, control, 0, false};
   if ((*window)->pd != spec.pd) return invalid("window: another protection domain");
   if ((*window)->type == WindowType::kType2) {
     if (is_unbind(spec)) return invalid("length: a type-2 window is unbound by invalidation");
@@ -122,6 +123,7 @@ Result<KeyTable::Binding> KeyTable::begin_bind(const BindSpec& spec) {
     }
     binding.region = region;
     binding.target = region->target + offset;
+    binding.implicit = region->implicit;
     ++region->bound_windows;
   }
   (*window)->busy = true;
@@ -141,7 +143,7 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
   const std::uint32_t slot = binding.window_slot;
   set_control(slot, window, tag | kTaken | kWindow, std::memory_order_relaxed);  // drain() orders
   // The old key dies first: nobody is inside the old range when the new one is written. A window
-  // that protected nothing was drained when it stopped to, and binds without the kernel.
+  // that protected nothing was drained when it stopped to.
   if ((binding.old_control & kRemoteLive) != 0) drain(slot, window, binding.old_control);
   const std::lock_guard guard(lock_);
   unbind_locked(window);
@@ -155,9 +157,7 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
     window.access = spec.access;
     window.qpn = type2 ? spec.qpn : kAnyQueuePair;
     window.claim.store(kUnclaimed, std::memory_order_relaxed);
-    // A window of type 2 opens memory for some operations of one queue pair, and is closed again.
-    const std::uint32_t fenced = type2 ? kFenced : 0;
-    set_control(slot, window, tag | kTaken | kWindow | kRemoteLive | fenced,
+    set_control(slot, window, tag | kTaken | kWindow | kRemoteLive | kFenced,
                 std::memory_order_release);
   }
   return remote_key(binding.window_slot, tag);
@@ -168,7 +168,9 @@ Result<RemoteKey> KeyTable::bind(const BindSpec& spec) {
   if (!binding) return tl::unexpected(binding.error());
   if (binding->region != nullptr) {
     const Intent intent = has_any(spec.access, kRemoteChange) ? Intent::kWrite : Intent::kRead;
-    const Fault fault = check_again(*binding->region->vmm, binding->target, spec.length, intent);
+    Vmm& vmm = *binding->region->vmm;
+    const Fault fault = binding->implicit ? vmm.check(binding->target, spec.length, intent)
+                                          : check_again(vmm, binding->target, spec.length, intent);
     if (fault != Fault::kNone) {
       abandon_bind(*binding);
       return fail(Errc::kInvalidArgument, fmt::format("address: {} bytes at {:#x}: {}", spec.length,

@@ -56,7 +56,8 @@ void ModelKernel::unmap(const View& view) {
   node_.release(FrameNumber(static_cast<std::uint32_t>(view.hold)));
 }
 
-Fault ModelKernel::check(std::uint64_t virtual_address, std::size_t length, Intent intent) {
+Fault ModelKernel::check_pages(std::uint64_t virtual_address, std::size_t length, Intent intent,
+                               bool others_may_come) const {
   if (length == 0 || length - 1 > ~virtual_address) return Fault::kUnmapped;
   const std::uint64_t first = virtual_address / kPageBytes;
   const std::uint64_t last = (virtual_address + (length - 1)) / kPageBytes;
@@ -67,7 +68,7 @@ Fault ModelKernel::check(std::uint64_t virtual_address, std::size_t length, Inte
     if (!allows(local.rights, intent)) return Fault::kProtection;
     ++found;
   }
-  return found == last - first + 1 || handler_ ? Fault::kNone : Fault::kUnmapped;
+  return found == last - first + 1 || others_may_come ? Fault::kNone : Fault::kUnmapped;
 }
 
 }  // namespace weft::memory

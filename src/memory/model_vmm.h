@@ -92,13 +92,21 @@ class ModelKernel final : public Vmm {
                                 Intent intent) override;
   void unmap(const View& view) override;
   /// With a handler, pages that are not mapped yet pass: the handler may map them.
-  Fault check(std::uint64_t virtual_address, std::size_t length, Intent intent) override;
+  Fault check(std::uint64_t virtual_address, std::size_t length, Intent intent) override {
+    return check_pages(virtual_address, length, intent, handler_ != nullptr);
+  }
+  Fault check_now(std::uint64_t virtual_address, std::size_t length, Intent intent) override {
+    return check_pages(virtual_address, length, intent, false);
+  }
 
  private:
   struct LocalPage {
     FrameNumber frame;
     PageRights rights;
   };
+
+  Fault check_pages(std::uint64_t virtual_address, std::size_t length, Intent intent,
+                    bool others_may_come) const;
 
   ModelNode& node_;
   std::unordered_map<std::uint64_t, LocalPage> pages_;

@@ -41,6 +41,15 @@ class Vmm {
   virtual void unmap(const View& view) = 0;
   /// May the owner touch all of it? Asked at registration and at bind.
   virtual Fault check(std::uint64_t address, std::size_t length, Intent intent) = 0;
+  /// The same at this moment, of memory that may still come: asked when a copy has failed, to know
+  /// whose fault that was.
+  virtual Fault check_now(std::uint64_t address, std::size_t length, Intent intent) {
+    return check(address, length, intent);
+  }
+  /// Advice: the range will be used soon. Tells, as check() does, whether it can be.
+  virtual Fault prefetch(std::uint64_t address, std::size_t length, Intent intent) {
+    return check(address, length, intent);
+  }
 
   /// True: an address is a pointer in this process; map() need not be called, and the memory is
   /// touched only under a guard (memory/guard.h).

@@ -12,6 +12,7 @@
 #include "network/flow.h"
 #include "path/direct_copy.h"
 #include "path/initiator.h"
+#include "path/kept_datagrams.h"
 #include "path/neighbours.h"
 #include "queue/xrc_domain.h"
 #include "transport/message.h"
@@ -52,12 +53,14 @@ class DirectPath final : public Initiator {
       }
       if (budget.bytes == 0 || budget.requests-- == 0) {
         qp.shared->scheduler->run_soon(qp);
-        return;
+        return keep_waiting(qp);
       }
-      const Step step = execute(qp, qp.sq.front(), budget);
+      SendWqe& wqe = kept_ == nullptr ? qp.sq.front() : kept_->front(qp);
+      const Step step = execute(qp, wqe, budget);
       Flight::clear(Hold::kPeer);
-      if (step == Step::kWait) return;
+      if (step == Step::kWait) return keep_waiting(qp);
     }
+    kept_.reset();
     if (qp.sq.empty()) tell_drained(qp);
     guard.unlock();
   }
@@ -86,31 +89,42 @@ class DirectPath final : public Initiator {
     const RemoteAddress& remote = request.remote;
     if (!source_.covers(sge.lkey, sge.address, sge.length) ||
         !target_.covers(remote.key, remote.address, sge.length)) [[unlikely]] {
-      return remember(qp, sge, remote);
+      if (!target_.is_fenced(remote.key)) return remember(qp, sge, remote);
+      if (!copy_by_window(qp, sge, remote)) return false;
+    } else {
+      Flight::Slot& slot = Flight::mine();
+      slot.put(Hold::kPeer, peer_);
+      slot.put(Hold::kLocal, source_.entry);
+      slot.put(Hold::kRemote, target_.entry);
+      Flight::order();
+      const bool done = peer_->epoch.load(std::memory_order_acquire) == peer_epoch_ &&
+                        source_.holds() && target_.holds() &&
+                        memory::guarded_copy(target_.at(remote.address), source_.at(sge.address),
+                                             sge.length) == memory::Fault::kNone;
+      Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
+      if (!done) [[unlikely]]
+        return forget_grants();
     }
-    Flight::Slot& slot = Flight::mine();
-    slot.put(Hold::kPeer, peer_);
-    slot.put(Hold::kLocal, source_.entry);
-    slot.put(Hold::kRemote, target_.entry);
-    Flight::order();
-    const bool done = peer_->epoch.load(std::memory_order_acquire) == peer_epoch_ &&
-                      source_.holds() && target_.holds() &&
-                      memory::guarded_copy(target_.at(remote.address), source_.at(sge.address),
-                                           sge.length) == memory::Fault::kNone;
-    Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
-    if (!done) [[unlikely]]
-      return forget_grants();
     complete_at_once(qp, request, CompletionOp::kWrite);
     return true;
   }
 
   void stop(QueuePair& qp) override {
     forget_progress();
+    kept_.reset();
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
     transport::return_receive(qp, std::exchange(receive_, nullptr));
   }
 
  private:
+  /// Datagrams that have to wait keep what they were posted with; not those behind a delay, which
+  /// were meant to wait.
+  void keep_waiting(QueuePair& qp) {
+    if (qp.service != Service::kUnreliableDatagram || qp.sq.front().op == SendOp::kDelay) return;
+    if (kept_ == nullptr) kept_.reset(new (std::nothrow) KeptDatagrams);
+    if (kept_ != nullptr) kept_->keep(qp);
+  }
+
   // ---- the front element -------------------------------------------------------------------
 
   Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
@@ -133,6 +147,8 @@ class DirectPath final : public Initiator {
       case SendOp::kCompareSwap:
       case SendOp::kFetchAdd:
         return atomic(qp, wqe);
+      case SendOp::kAtomicWrite:
+        return atomic_write(qp, wqe);
       case SendOp::kDelay:
         return delay(qp, wqe);
       case SendOp::kBind:
@@ -201,6 +217,25 @@ class DirectPath final : public Initiator {
     if (reliable_) return not_ready(qp, peer.attributes.min_rnr_timer);
     peer.count(obs::Counter::kDroppedMessages);
     return unheard(qp, wqe);
+  }
+
+  /// The copy of execute_at_once() for a remote key that is checked behind a fence.
+  [[gnu::noinline]] bool copy_by_window(QueuePair& qp, const Sge& sge,
+                                        const RemoteAddress& remote) {
+    if (!source_.covers(sge.lkey, sge.address, sge.length)) return remember(qp, sge, remote);
+    Flight::Slot& slot = Flight::mine();
+    slot.put(Hold::kPeer, peer_);
+    slot.put(Hold::kLocal, source_.entry);
+    slot.put(Hold::kRemote, target_.entry);
+    Flight::fence();
+    const memory::KeyTable::Entry& bound = *target_.entry;
+    const bool done =
+        peer_->epoch.load(std::memory_order_acquire) == peer_epoch_ && source_.holds() &&
+        target_.holds() && memory::inside(remote.address, sge.length, bound.base, bound.length) &&
+        memory::guarded_copy(target_.at(remote.address), source_.at(sge.address), sge.length) ==
+            memory::Fault::kNone;
+    Flight::clear(Hold::kPeer, Hold::kLocal, Hold::kRemote);
+    return done || forget_grants();
   }
 
   /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
@@ -347,6 +382,20 @@ class DirectPath final : public Initiator {
     const auto bytes = std::as_bytes(std::span(&*original, 1));
     const CompletionStatus status = scatter(qp, wqe.sge_list(), 0, bytes, Hold::kLocal);
     return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+  }
+
+  Step atomic_write(QueuePair& qp, SendWqe& wqe) {
+    QueuePair* peer = find_peer(qp);
+    if (peer == nullptr) return no_peer(qp, wqe);
+    if (wqe.rdma.remote.address % 8 != 0) {
+      return refuse(qp, wqe, *peer, CompletionStatus::kRemoteInvalidRequest);
+    }
+    const auto at = remote_place(qp, wqe, *peer, 8, Access::kRemoteWrite);
+    if (!at) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+    const memory::Fault fault = memory::store_word(*at, wqe.rdma.operand);
+    Flight::clear(Hold::kRemote);
+    if (fault == memory::Fault::kNone) return done(qp, wqe);
+    return copy_failed(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
   }
 
   // ---- channel semantics -------------------------------------------------------------------
@@ -504,6 +553,7 @@ class DirectPath final : public Initiator {
   memory::Grant<LocalKey> source_;
   memory::Grant<RemoteKey> target_;
   queue::ReceiveWqe* receive_ = nullptr;  ///< of a message that the peer is sending; recv_lock
+  std::unique_ptr<KeptDatagrams> kept_;   ///< null: none waits
 };
 
 }  // namespace

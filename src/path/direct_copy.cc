@@ -9,8 +9,10 @@ CompletionStatus check_gather(queue::QueuePair& qp, const queue::SendWqe& wqe) {
       [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t) {
         const auto from =
             check_part(qp, sge, at, part, memory::Intent::kRead, memory::Hold::kLocal);
-        return from ? blame(*from, part, memory::Intent::kRead, CompletionStatus::kSuccess)
-                    : CompletionStatus::kLocalProtectionError;
+        const bool readable =
+            from &&
+            from->vmm->check(from->address, part, memory::Intent::kRead) == memory::Fault::kNone;
+        return readable ? CompletionStatus::kSuccess : CompletionStatus::kLocalProtectionError;
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;

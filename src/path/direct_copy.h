@@ -26,7 +26,7 @@ inline tl::expected<memory::Place, memory::AccessError> check_part(queue::QueueP
 /// Whose fault is it that bytes could not be copied? The initiator's own memory is looked at.
 inline CompletionStatus blame(memory::Place own, std::uint64_t n, memory::Intent intent,
                               CompletionStatus on_fault) {
-  return own.vmm->check(own.address, n, intent) == memory::Fault::kNone
+  return own.vmm->check_now(own.address, n, intent) == memory::Fault::kNone
              ? on_fault
              : CompletionStatus::kLocalProtectionError;
 }

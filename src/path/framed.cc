@@ -7,7 +7,9 @@
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 
+#include "base/per_thread.h"
 #include "memory/flight.h"
 #include "transport/message.h"
 #include "transport/rc.h"
@@ -175,13 +177,7 @@ struct Batch {
     was_held = false;
   }
 };
-/// A plain pointer: the language's own way to a thread's object asks each time whether it is made.
-[[gnu::tls_model("initial-exec")]] constinit thread_local Batch* made_batch = nullptr;
-Batch& make_batch() {
-  thread_local Batch mine;
-  return *(made_batch = &mine);
-}
-Batch& this_batch() { return made_batch != nullptr ? *made_batch : make_batch(); }
+using ThisBatch = base::PerThread<Batch>;
 
 template <class Machine>
 class Framed final : public FramedPath {
@@ -310,9 +306,11 @@ class Framed final : public FramedPath {
   }
 
  private:
-  /// False: the budget ran out or the port is busy, and there may be more.
+  /// False: the budget ran out, the port is busy or there is no memory, and there may be more.
   bool transmit_all(QueuePair& qp, Budget& budget) {
-    Batch& batch = this_batch();
+    if (ThisBatch::get() == nullptr) [[unlikely]]
+      return false;
+    Batch& batch = ThisBatch::known();
     for (bool more = true; more;) {
       more = build(qp, budget);
       port::SendOutcome outcome;
@@ -339,7 +337,7 @@ class Framed final : public FramedPath {
   /// True: there may be more than fits in a batch. Whoever adds something meanwhile asks for
   /// another round.
   bool build(QueuePair& qp, Budget& budget) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     {
       const std::lock_guard guard(qp.recv_lock);
       batch.was_held = std::exchange(held_, false);
@@ -400,7 +398,7 @@ class Framed final : public FramedPath {
 
   /// With the send lock held.
   void build_requests(QueuePair& qp, Budget& budget) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     gathering_ = false;
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
     std::size_t messages = 0;
@@ -422,7 +420,7 @@ class Framed final : public FramedPath {
   }
 
   std::size_t add_shorts(QueuePair& qp, Nanoseconds now, Budget& budget) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     const std::size_t most = std::min<std::size_t>(most_frames_ - batch.count, budget.requests);
     const std::size_t n = machine_.next_shorts(qp, now, {batch.frames.data() + batch.count, most});
     add(budget, n);
@@ -430,7 +428,7 @@ class Framed final : public FramedPath {
   }
 
   void add_middles(QueuePair& qp, Nanoseconds now, const OutFrame& first, Budget& budget) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     const std::uint32_t mtu = bytes(qp.attributes.path_mtu);
     const std::uint64_t frames_left = (budget.bytes + mtu - 1) / mtu;
     const std::size_t most = std::min<std::uint64_t>(
@@ -442,7 +440,7 @@ class Framed final : public FramedPath {
 
   /// The next frames, which are built.
   void add(Budget& budget, std::size_t frames = 1) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     const network::Flow flow = flow_;
     std::uint64_t payload = 0;
     for (const std::size_t end = batch.count + frames; batch.count < end; ++batch.count) {
@@ -464,7 +462,7 @@ class Framed final : public FramedPath {
   }
 
   void account(QueuePair& qp, const port::SendOutcome& outcome) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     qp.count(obs::Counter::kFramesSent, outcome.taken);
     qp.count(obs::Counter::kBytesSent, batch.bytes);
     if (outcome.status == port::SendStatus::kFaulted) return on_fault(qp, outcome.taken);
@@ -475,7 +473,7 @@ class Framed final : public FramedPath {
 
   /// Requests are offered again; an answer counts as lost on the way, and is asked for again.
   void on_busy(QueuePair& qp, std::size_t index) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     const OutFrame* first = nullptr;
     std::uint32_t reads = 0;
     for (; index < batch.count; ++index) {
@@ -488,13 +486,13 @@ class Framed final : public FramedPath {
   }
 
   static bool is_answer(const OutFrame* frame) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     return static_cast<std::size_t>(frame - batch.frames.data()) < batch.answers;
   }
 
   /// The memory of a gather list, or of a region that the peer reads, has gone.
   void on_fault(QueuePair& qp, std::size_t index) {
-    Batch& batch = this_batch();
+    Batch& batch = ThisBatch::known();
     qp.count(obs::Counter::kVanishedMemory);
     const OutFrame& frame = *batch.outgoing[index].frame;
     if (is_answer(&frame)) {

@@ -67,6 +67,7 @@ Answer NeighbourExecution::execute() {
       return reliable() ? read() : refuse(Answer::kInvalid);
     case Ask::kCompareSwap:
     case Ask::kFetchAdd:
+    case Ask::kAtomicWrite:
       return reliable() ? atomic() : refuse(Answer::kInvalid);
     default:
       return refuse(Answer::kInvalid);
@@ -289,8 +290,13 @@ Answer NeighbourExecution::read() {
 Answer NeighbourExecution::atomic() {
   const auto part = remote_part(0);
   if (!part || part->address % 8 != 0) return refuse(Answer::kInvalid);
-  const auto at = place(*part, 8, Access::kRemoteAtomic);
+  const auto at = place(*part, 8, need_of_atomic(ask()));
   if (!at) return refuse(Answer::kAccess);
+  if (ask() == Ask::kAtomicWrite) {
+    const memory::Fault fault = memory::store_word(*at, part->operand);
+    Flight::clear(Hold::kRemote);
+    return fault == memory::Fault::kNone ? Answer::kDone : vanished();
+  }
   const auto old = ask() == Ask::kCompareSwap
                        ? memory::compare_swap(*at, part->compare, part->operand)
                        : memory::fetch_add(*at, part->operand);

@@ -12,19 +12,19 @@ namespace {
 constexpr Nanoseconds kWelcomeRecheck_ns = 20'000;
 /// A message of this length lies in one line, with its record.
 constexpr std::uint32_t kLineBytes = host::kLine - host::kRecordPayloadAt;
-/// From the peer's end to the queue pair's: long for a program that is about to end too, and short
-/// for a person who waits.
-constexpr Nanoseconds kMourning_ns = 60'000'000;
+/// From the end of the peer's process to that of the requests that it has not answered: long for a
+/// program that is about to end too, and short for a person who waits.
+constexpr Nanoseconds kDeathPause_ns = 60'000'000;
 
 }  // namespace
 
 void NeighbourInitiator::advance(QueuePair& qp, queue::SendGuard guard, Budget budget) {
   if (fails_at_ != 0) [[unlikely]] {
     if (qp.shared->scheduler->now() >= fails_at_) {
-      guard.unlock();
-      return on_target_dead(qp);
+      on_peer_dead(qp);
+    } else {
+      qp.shared->scheduler->run_at(qp, fails_at_);
     }
-    qp.shared->scheduler->run_at(qp, fails_at_);
   }
   if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueDrained) {
     told_drained_ = false;
@@ -88,25 +88,29 @@ void NeighbourInitiator::stop(QueuePair& qp) {
   transport::return_receive(qp, std::exchange(inbox.receive, nullptr));
 }
 
-void NeighbourInitiator::mourn(QueuePair& qp) {
+void NeighbourInitiator::schedule_peer_death(QueuePair& qp) {
   const std::lock_guard guard(qp.send_lock);
-  if (qp.path.get() != this || !qp.can_receive()) return;
-  fails_at_ = qp.shared->scheduler->now() + kMourning_ns;
+  if (qp.path.get() != this || !qp.can_send()) return;
+  peer_ = {};
+  short_way_.forget();
+  if (qp.sq.empty()) return;  // as on a wire: an idle one notices nothing
+  fails_at_ = qp.shared->scheduler->now() + kDeathPause_ns;
   qp.shared->scheduler->run_at(qp, fails_at_);
 }
 
-void NeighbourInitiator::on_target_dead(QueuePair& qp) {
-  {
-    const std::lock_guard guard(qp.send_lock);
-    if (qp.path.get() != this || !qp.can_receive()) return;
-    if (!qp.sq.empty() && qp.can_send()) {
-      complete_front(qp, CompletionStatus::kRetryExceeded, 0);
-      next_run();
-      cursor_ = qp.sq.head();
-    }
-    fail_queue_pair(qp);
+/// What was under way gets no answer any more. What is behind it finds out for itself that nobody
+/// is there.
+void NeighbourInitiator::on_peer_dead(QueuePair& qp) {
+  fails_at_ = 0;
+  std::uint32_t under_way = cursor_ - qp.sq.head();
+  if (under_way == 0) return;
+  next_run();
+  cursor_ = qp.sq.head();
+  if (reliable_) {
+    static_cast<void>(give_up(qp, CompletionStatus::kRetryExceeded));
+    return;
   }
-  qp.shared->events->on_event(qp, queue::QpEvent::kFatal);
+  for (; under_way > 0 && qp.can_send(); --under_way) static_cast<void>(lost(qp, qp.sq.front()));
 }
 
 Step NeighbourInitiator::execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
@@ -126,6 +130,7 @@ Step NeighbourInitiator::execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
       return read(qp, wqe, budget);
     case SendOp::kCompareSwap:
     case SendOp::kFetchAdd:
+    case SendOp::kAtomicWrite:
       return atomic(qp, wqe);
     default:
       return send(qp, wqe, budget);
@@ -266,10 +271,7 @@ bool NeighbourInitiator::look_up_peer(QueuePair& qp) {
 Step NeighbourInitiator::nobody(QueuePair& qp, SendWqe& wqe) {
   if (!alone(qp)) return Step::kWait;
   if (link_->usable() ? !link_->process.alive() : link_->dead.load(std::memory_order_acquire)) {
-    if (!reliable_) return lost(qp, wqe);
-    // Whoever buries the link finds this queue pair in error, and passes it by.
-    qp.shared->events->on_event(qp, queue::QpEvent::kFatal);
-    return give_up(qp, CompletionStatus::kRetryExceeded);
+    return reliable_ ? give_up(qp, CompletionStatus::kRetryExceeded) : lost(qp, wqe);
   }
   const bool called = !link_->usable();
   const Step step = no_peer(qp, wqe);

@@ -46,9 +46,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   void on_answers(QueuePair & qp, queue::SendGuard guard, std::span<RingAnswer> answers) override;
 
-  void mourn(QueuePair & qp) override;
-
-  void on_target_dead(QueuePair & qp) override;
+  void schedule_peer_death(QueuePair & qp) override;
 
  private:
   /// Whether an element ends with a record, and whether somebody waits for that.
@@ -103,6 +101,8 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
   [[gnu::noinline]] bool look_up_peer(QueuePair & qp);
 
   Step nobody(QueuePair & qp, SendWqe & wqe);
+
+  void on_peer_dead(QueuePair & qp);
 
   Step lost(QueuePair & qp, SendWqe & wqe) {
     const Step step = unheard(qp, wqe);
@@ -221,7 +221,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   NeighbourOutbox outbox_;
   NeighbourShortWay short_way_;
-  Nanoseconds fails_at_ = 0;  ///< not 0: the peer's process is gone
+  Nanoseconds fails_at_ = 0;  ///< not 0: the peer is gone, and what is under way fails then
   TargetPeer peer_;
   std::uint32_t cursor_ = 0;    ///< the next element to execute; those before are in the ring
   std::uint32_t answered_ = 0;  ///< sequence of the next record to be answered

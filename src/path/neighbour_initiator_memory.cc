@@ -100,11 +100,20 @@ Step NeighbourInitiator::read(QueuePair& qp, SendWqe& wqe, Budget& budget) {
   return finish(qp, wqe);
 }
 
+namespace {
+
+Ask ask_of(SendOp atomic) {
+  if (atomic == SendOp::kAtomicWrite) return Ask::kAtomicWrite;
+  return atomic == SendOp::kCompareSwap ? Ask::kCompareSwap : Ask::kFetchAdd;
+}
+
+}  // namespace
+
 Step NeighbourInitiator::atomic(QueuePair& qp, SendWqe& wqe) {
   if (alone(qp) && wqe.rdma.remote.address % 8 == 0 && !qp.extended_initiator) {
     if (host::FlightSlot* slot = short_way_.page().flight()) {
       const host::FlightScope scope(slot);
-      const TargetPlace at = target_place(wqe, *slot, 8, Access::kRemoteAtomic);
+      const TargetPlace at = target_place(wqe, *slot, 8, need_of_atomic(ask_of(wqe.op)));
       if (!peer_.holds()) return nobody(qp, wqe);
       if (at.verdict == TargetPlace::Verdict::kRefused) {
         return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
@@ -114,8 +123,7 @@ Step NeighbourInitiator::atomic(QueuePair& qp, SendWqe& wqe) {
       }
     }
   }
-  const Ask ask = wqe.op == SendOp::kCompareSwap ? Ask::kCompareSwap : Ask::kFetchAdd;
-  const bool sent = put(qp, ask, sizeof(RemotePart), Ends::kAwaited,
+  const bool sent = put(qp, ask_of(wqe.op), sizeof(RemotePart), Ends::kAwaited,
                         [&](host::RecordHeader& header, std::byte* payload) {
                           header.flags |= kFirstPart | kLastPart;
                           header.length = 8;
@@ -129,6 +137,11 @@ Step NeighbourInitiator::atomic(QueuePair& qp, SendWqe& wqe) {
 
 Step NeighbourInitiator::atomic_in_arena(QueuePair& qp, SendWqe& wqe, std::byte* mapped) {
   const memory::Place place{qp.space, reinterpret_cast<std::uint64_t>(mapped)};
+  if (wqe.op == SendOp::kAtomicWrite) {
+    return memory::store_word(place, wqe.rdma.operand) == memory::Fault::kNone
+               ? finish(qp, wqe)
+               : refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+  }
   const auto old = wqe.op == SendOp::kCompareSwap
                        ? memory::compare_swap(place, wqe.rdma.compare, wqe.rdma.operand)
                        : memory::fetch_add(place, wqe.rdma.operand);

@@ -181,6 +181,7 @@ void NeighbourInitiator::complete(QueuePair& qp, const SendWqe& wqe) {
 }
 
 bool NeighbourInitiator::take_data(QueuePair& qp, SendWqe& wqe, RingAnswer& answer) {
+  if (wqe.op == SendOp::kAtomicWrite) return true;
   if (transport::is_atomic(wqe.op)) {
     return take_home(qp, wqe, 0, std::as_bytes(std::span(&answer.old_value, 1)));
   }

@@ -41,11 +41,11 @@ class NeighbourPath : public Initiator {
   /// The peer's process answered some records, oldest first. Takes over the send lock.
   virtual void on_answers(queue::QueuePair& qp, queue::SendGuard guard,
                           std::span<RingAnswer> answers) = 0;
-  /// The peer's process is gone: the queue pair fails. Both locks are free.
-  virtual void on_target_dead(queue::QueuePair& qp) = 0;
-  /// The same, after a pause: programs that have said all to each other do not end at the same
-  /// moment, and the one that is left must not see its spare receives flushed before it has ended.
-  virtual void mourn(queue::QueuePair& qp) = 0;
+  /// The peer's process is gone. What it has not answered fails after a pause: programs that have
+  /// said all to each other do not end at the same moment, and the one that is left must not see
+  /// its spare work flushed before it has ended. A queue pair without such work stays as it is
+  /// until it is used, as on a wire. The send lock is free.
+  virtual void schedule_peer_death(queue::QueuePair& qp) = 0;
   const host::Outbound& link() const { return *link_; }
   bool crosses_processes() const final { return true; }
 

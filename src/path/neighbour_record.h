@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "host/ring.h"
+#include "weft/access.h"
 #include "weft/types.h"
 
 namespace weft::path {
@@ -18,12 +19,18 @@ enum class Ask : std::uint8_t {
   kRead,         ///< the same; the data comes back in the record
   kCompareSwap,  ///< the same; the old value comes back in `compare`
   kFetchAdd,
-  kDatagram,  ///< behind DatagramPart
-  kComplain,  ///< the initiator broke a rule: `immediate` is the status that it got
-  kSends,     ///< several short sends, each behind a ShortSend
-  kChoose,    ///< extended connections: `immediate` is the receive queue of what follows
+  kDatagram,     ///< behind DatagramPart
+  kComplain,     ///< the initiator broke a rule: `immediate` is the status that it got
+  kSends,        ///< several short sends, each behind a ShortSend
+  kChoose,       ///< extended connections: `immediate` is the receive queue of what follows
+  kAtomicWrite,  ///< behind RemotePart, as the other atomics; nothing comes back
 };
-inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kChoose);
+inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kAtomicWrite);
+
+/// What the target must have granted for one of the atomics.
+constexpr Access need_of_atomic(Ask ask) {
+  return ask == Ask::kAtomicWrite ? Access::kRemoteWrite : Access::kRemoteAtomic;
+}
 
 // Bits of RecordHeader::flags; the three highest tell the initiator's port.
 inline constexpr std::uint8_t kFirstPart = 1;

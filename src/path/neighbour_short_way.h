@@ -134,7 +134,7 @@ class NeighbourShortWay {
     slot->put(host::FlightUse::kQueuePair, peer.flight);
     slot->put(host::FlightUse::kKey, known.target.flight);
     memory::Flight::order();
-    host::flight_order(link.fence);
+    host::flight_order(known.target.fence);
     const bool done =
         peer.holds() && (!registered || known.own.holds()) && known.target.holds() &&
         !link.dead.load(std::memory_order_relaxed) &&

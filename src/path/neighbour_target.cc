@@ -14,6 +14,7 @@ struct KeyCopy {
   std::uint32_t arena;
   Access access;
   bool fenced;
+  bool one_queue_pair;  ///< a window of type 2
 };
 
 /// The control word of an entry whose key lives; 0: it does not.
@@ -44,8 +45,9 @@ bool copy_live(const host::PublicKey& entry, RemoteKey key, const TargetPeer& pe
   out->arena_offset = entry.arena_offset;
   out->access = static_cast<Access>(entry.access);
   const std::uint32_t qpn = entry.qpn;
+  out->one_queue_pair = qpn != KeyTable::kAnyQueuePair.value;
   return entry.pd == peer.pd && has(out->access, need) &&
-         (qpn == KeyTable::kAnyQueuePair.value || qpn == peer.qpn.value);
+         (!out->one_queue_pair || qpn == peer.qpn.value);
 }
 
 /// Where the range is in this process; nullptr when it is not in an arena that we have.
@@ -95,7 +97,7 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
   KeyCopy copied;
   if (entry == nullptr || !has(static_cast<Access>(peer.access), need) ||
       !copy_live(*entry, key, peer, need, &copied) || has(copied.access, Access::kOneShot) ||
-      copied.fenced) {
+      copied.one_queue_pair) {
     return grant;
   }
   // Before the look: one that goes meanwhile is noticed at the first use.
@@ -111,6 +113,7 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
   grant.end = end;
   grant.mapped = mapped;
   grant.target = copied.target;
+  grant.fence = link.fence || copied.fenced;
   return grant;
 }
 

@@ -41,6 +41,7 @@ struct TargetGrant {
   std::uint64_t end = 0;
   std::byte* mapped = nullptr;    ///< where `base` is in this process, if it is in an arena
   std::uint32_t arenas_gone = 0;  ///< of the link, when it was there
+  bool fence = false;             ///< has to be between the flight word and holds()
   std::uint64_t target = 0;       ///< where `base` is in the peer's
 
   bool covers(RemoteKey wanted, std::uint64_t address, std::uint64_t n) const {
@@ -68,7 +69,7 @@ struct TargetPeer {
 TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::FlightSlot& slot,
                          const TargetRequest& request);
 /// What may be remembered about a key: not of one-shot memory, nor of such as only the peer itself
-/// can reach, nor of a key that has to be checked behind a fence.
+/// can reach, nor of a window of type 2, which seldom lives for a second request.
 TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey key, Access need);
 
 }  // namespace weft::path

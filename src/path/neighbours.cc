@@ -282,7 +282,7 @@ bool Neighbours::collect_answers() {
     if (dead) [[unlikely]] {
       const std::shared_ptr<host::Outbound> gone = links[i];
       links.erase(links.begin() + static_cast<std::ptrdiff_t>(i));
-      bury(gone);
+      fail_paths_of(*gone);
       presence_->dropped_link();
       did = true;
       continue;
@@ -357,20 +357,15 @@ void Neighbours::balance() {
 
 void Neighbours::serve() { presence_->serve(); }
 
-void Neighbours::bury(const std::shared_ptr<host::Outbound>& link) {
+void Neighbours::fail_paths_of(const host::Outbound& link) {
   walk_([&](QueuePair& qp) {
-    // Published by the walk, so that the queue pair and its path stay.
+    // Published by the walk, so that the queue pair and its path stay. One that gets its path later
+    // finds the link dead by itself.
     queue::Path* path = qp.path.get();
     if (path == nullptr || !path->crosses_processes()) return;
     auto& neighbour = static_cast<NeighbourPath&>(*path);
-    if (&neighbour.link() == link.get()) neighbour.mourn(qp);
+    if (&neighbour.link() == &link) neighbour.schedule_peer_death(qp);
   });
-}
-
-void Neighbours::settle(QueuePair& qp) {
-  if (!qp.path->crosses_processes()) return;
-  auto& path = static_cast<NeighbourPath&>(*qp.path);
-  if (path.link().dead.load(std::memory_order_acquire)) path.on_target_dead(qp);
 }
 
 // ---- datagrams ------------------------------------------------------------------------------

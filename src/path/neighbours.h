@@ -34,10 +34,6 @@ class Neighbours final : public Source {
   /// The way to a queue pair of another process; null if nobody on this host has it.
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp, const Gid& gid, Qpn qpn);
 
-  /// A queue pair that has just become ready, published by the caller: its peer may have died so
-  /// soon that nobody found it to tell it.
-  void settle(queue::QueuePair& qp);
-
   /// Executes what has come, tells peers of it, and takes what they told: a queue pair is about to
   /// end, and what has reached its host by then is not flushed. No lock held.
   void balance();
@@ -76,7 +72,7 @@ class Neighbours final : public Source {
   void collect_awaited();
   bool answers_wait() const;
   bool collect(host::Outbound& link);
-  void bury(const std::shared_ptr<host::Outbound>& link);
+  void fail_paths_of(const host::Outbound& link);
   static void first_contact(host::Outbound& link);
   bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe);
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/per_thread.h"
 #include "memory/guard.h"
 #include "network/address.h"
 #include "port/address_share.h"
@@ -156,23 +157,24 @@ SendOutcome UdpPort::send_run(std::span<const Outgoing> frames) {
 }
 
 SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
+  UdpRun* const run = base::PerThread<UdpRun>::get();
+  if (run == nullptr) return {SendStatus::kBusy, 0};  // no memory
   if (auto turn = line_->turn(frames.front().flow)) {
-    if (send_over_line(*turn, frames)) return {SendStatus::kTaken, frames.size()};
+    if (send_over_line(*turn, *run, frames)) return {SendStatus::kTaken, frames.size()};
   }
   const SendSocket& socket = send_socket(frames.front().flow);
   network::Flow flow = frames.front().flow;
   flow.source = address_;
   flow.source_port = socket.port;
   const SocketAddress to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
-  UdpRun run;
-  const std::size_t readable = run.build(frames, flow, 0);  // what is unconnected does not count
+  const std::size_t readable = run->build(frames, flow, 0);  // what is unconnected does not count
   if (readable < frames.size()) {
     SendOutcome before;
     if (readable > 0) before = send_together(frames.first(readable));
     if (before.status != SendStatus::kTaken) return before;
     return {SendStatus::kFaulted, readable};
   }
-  const int error_number = run.send_to(socket.socket.fd(), to);
+  const int error_number = run->send_to(socket.socket.fd(), to);
   if (error_number == 0) return {SendStatus::kTaken, frames.size()};
   const SendError error = classify_send_error(error_number);
   if (error == SendError::kBusy) return {SendStatus::kBusy, 0};
@@ -186,11 +188,10 @@ SendOutcome UdpPort::send_together(std::span<const Outgoing> frames) {
 }
 
 /// False: nothing was sent, and the usual way tells why.
-bool UdpPort::send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> frames) {
+bool UdpPort::send_over_line(UdpLine::Turn& turn, UdpRun& run, std::span<const Outgoing> frames) {
   network::Flow flow = frames.front().flow;
   flow.source = address_;
   flow.source_port = turn.source_port();
-  UdpRun run;
   if (run.build(frames, flow, turn.identification()) < frames.size()) return false;
   if (run.send(turn.fd()) != 0) {
     turn.give_up();

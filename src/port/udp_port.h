@@ -30,6 +30,7 @@ class AddressShare;
 class UdpGroups;
 class UdpInlet;
 class UdpInbox;
+class UdpRun;
 
 class UdpPort final : public Port {
  public:
@@ -83,7 +84,7 @@ class UdpPort final : public Port {
   const SendSocket& send_socket(const network::Flow& flow);
   SendOutcome send_run(std::span<const Outgoing> frames);
   SendOutcome send_together(std::span<const Outgoing> frames);
-  bool send_over_line(UdpLine::Turn& turn, std::span<const Outgoing> frames);
+  bool send_over_line(UdpLine::Turn& turn, UdpRun& run, std::span<const Outgoing> frames);
 
   const Gid address_;
   const std::uint32_t interface_;

@@ -1,8 +1,8 @@
 // A run: frames that leave in one system call, because they have one way and one size, but for the
 // last one, which may be shorter. The kernel cuts it into datagrams (UDP_SEGMENT). All is written
 // here one behind the other: what is checked is what is sent, whatever the program does to its
-// memory meanwhile, and one piece costs the kernel less than many. Lives on the stack of the thread
-// that sends.
+// memory meanwhile, and one piece costs the kernel less than many. A thread that sends has one
+// (base/per_thread.h), whose content ends with the call.
 #pragma once
 
 #include <netinet/in.h>

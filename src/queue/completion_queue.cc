@@ -21,6 +21,9 @@ bool CompletionQueue::make_room() {
     constexpr std::uint32_t kFirst = 64;
     const std::uint32_t wanted = ring_ == nullptr ? kFirst : 2 * (mask_ + 1);
     if (move_to_ring(std::min(wanted, std::bit_ceil(capacity_)))) return true;
+  } else if (ignores_overrun_.load(std::memory_order_relaxed)) {
+    head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return true;
   }
   overrun_.store(true, std::memory_order_relaxed);
   if (listener_ != nullptr) listener_->on_completion_overrun(*this);

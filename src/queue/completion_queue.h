@@ -2,7 +2,7 @@
 // takes no memory until the first completion, and then as much as the most completions that waited
 // need: a queue that is sized for thousands of connections is small while they are quiet.
 // `capacity` completions may wait in it; one more is lost, counted, and reported as an asynchronous
-// error (the program sized it too small).
+// error (the program sized it too small), unless the program wants the newest of them and no error.
 //
 // Notification: request_notify() arms the queue; the next completion (or the next solicited or
 // failed one) since the last event disarms it and tells the channel. Its lock is the innermost of
@@ -122,6 +122,9 @@ class CompletionQueue {
   /// Changes the capacity; false if more completions than that are waiting.
   bool resize(std::uint32_t capacity);
 
+  /// From now on a completion that finds no room takes the place of the oldest, and nobody is told.
+  void ignore_overrun() { ignores_overrun_.store(true, std::memory_order_relaxed); }
+
   std::uint32_t capacity() const { return capacity_; }
   bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
   std::size_t ring_bytes() const {
@@ -164,6 +167,7 @@ class CompletionQueue {
   base::BiasedLock lock_;
   Armed armed_ = Armed::kNo;
   std::atomic<bool> overrun_{false};
+  std::atomic<bool> ignores_overrun_{false};
   std::uint32_t capacity_;
   std::uint32_t room_ = 0;  ///< completions that the ring takes as it is, capacity_ at most
   std::uint32_t mask_ = 0;

@@ -16,7 +16,7 @@ constexpr std::uint32_t kUnreliableOps = kDatagramOps | bit(SendOp::kWrite) |
                                          bit(SendOp::kLocalInvalidate);
 constexpr std::uint32_t kReliableOps = kUnreliableOps | bit(SendOp::kSendInvalidate) |
                                        bit(SendOp::kRead) | bit(SendOp::kCompareSwap) |
-                                       bit(SendOp::kFetchAdd);
+                                       bit(SendOp::kFetchAdd) | bit(SendOp::kAtomicWrite);
 
 constexpr Nanoseconds kMaxDelay_ns = 3'600'000'000'000;
 
@@ -40,6 +40,8 @@ constexpr CompletionOp completion_op(SendOp op) {
       return CompletionOp::kCompareSwap;
     case SendOp::kFetchAdd:
       return CompletionOp::kFetchAdd;
+    case SendOp::kAtomicWrite:
+      return CompletionOp::kAtomicWrite;
     case SendOp::kBind:
       return CompletionOp::kBind;
     case SendOp::kLocalInvalidate:
@@ -49,6 +51,12 @@ constexpr CompletionOp completion_op(SendOp op) {
   }
   return CompletionOp::kSend;
 }
+
+constexpr bool is_atomic(SendOp op) {
+  return op >= SendOp::kCompareSwap && op <= SendOp::kAtomicWrite;
+}
+/// Bytes of an atomic's list: what was there before, which a write does not ask for.
+constexpr std::uint32_t atomic_bytes(SendOp op) { return op == SendOp::kAtomicWrite ? 0 : 8; }
 
 [[gnu::cold, gnu::noinline]] tl::unexpected<Error> refuse_send(const QueuePair& qp,
                                                                const SendRequest& request,
@@ -83,9 +91,11 @@ constexpr CompletionOp completion_op(SendOp op) {
                 fmt::format("sges: {} bytes, but a datagram has at most {} (the path MTU)", length,
                             bytes(qp.attributes.path_mtu)));
   }
-  if ((request.op == SendOp::kCompareSwap || request.op == SendOp::kFetchAdd) && length != 8) {
+  if (is_atomic(request.op) && length != atomic_bytes(request.op)) {
     return fail(Errc::kInvalidArgument,
-                fmt::format("sges: an atomic returns 8 bytes, the list has {}", length));
+                fmt::format("sges: an {} returns {} bytes, the list has {}",
+                            request.op == SendOp::kAtomicWrite ? "atomic write" : "atomic",
+                            atomic_bytes(request.op), length));
   }
   if (request.delay_ns > kMaxDelay_ns) {
     return fail(Errc::kInvalidArgument, fmt::format("delay_ns: {} is more than {} (one hour)",
@@ -130,14 +140,17 @@ Result<void> enqueue_send(QueuePair& qp, const SendRequest& request) {
   for (const Sge& sge : request.sges) length += sge.length;
 
   const bool inlined = has(request.flags, SendFlags::kInline);
-  const bool atomic = request.op == SendOp::kCompareSwap || request.op == SendOp::kFetchAdd;
+  const bool atomic = is_atomic(request.op);
   const bool allowed =
       (kOpsOf[static_cast<int>(qp.service)] & bit(request.op)) != 0 &&
       (inlined ? length <= qp.sq.max_inline() && request.op < SendOp::kRead
                : request.sges.size() <= qp.sq.max_sge()) &&
-      length <= kMaxMessageBytes && (!atomic || length == 8) && request.delay_ns <= kMaxDelay_ns &&
+      length <= kMaxMessageBytes && (!atomic || length == atomic_bytes(request.op)) &&
+      request.delay_ns <= kMaxDelay_ns &&
       (qp.service != Service::kUnreliableDatagram || length <= bytes(qp.attributes.path_mtu));
   if (!allowed) return refuse_send(qp, request, length);
+  if (inlined && length > qp.sq.inline_room() && !qp.sq.widen()) [[unlikely]]
+    return refuse_send(qp, request, length);
 
   SendWqe* wqe = qp.sq.reserve();
   if (wqe == nullptr) [[unlikely]] {

@@ -28,7 +28,6 @@ namespace weft::queue {
 class XrcDomain;
 
 enum class QpEvent : std::uint8_t {
-  kFatal,               ///< an error that no completion tells
   kRequestError,        ///< the peer broke the protocol
   kAccessError,         ///< the peer presented a key that does not allow what it asked
   kCommEstablished,     ///< the first frame came while ready to receive

@@ -1,7 +1,8 @@
 // The send work queue: a ring of work queue elements in posting order. The ring takes no memory
-// until the first post, and then as much as the most elements that were outstanding need. Inline
-// bytes that a port still reads stay where they are until release(), also when the ring grows.
-// Guarded by the queue pair's send_lock; lives inside the queue pair.
+// until the first post, and then as much as the most elements that were outstanding need; room for
+// long inline data comes with the first of it. Inline bytes that a port still reads stay where they
+// are until release(), also when the ring grows. Guarded by the queue pair's send_lock; lives
+// inside the queue pair.
 //
 //   head            cursor (the path's)        tail
 //    |  executed, not  |   not yet executed     |
@@ -79,6 +80,10 @@ class SendQueue {
     return slot(tail_);
   }
   void commit() { ++tail_; }
+  /// Inline bytes that the next element has room for. More, up to max_inline(), need widen() first;
+  /// false: no memory.
+  std::uint32_t inline_room() const { return inline_room_; }
+  bool widen();
 
   SendWqe& at(std::uint32_t index) {
     WEFT_ASSERT(index - head_ < tail_ - head_);
@@ -105,7 +110,10 @@ class SendQueue {
     std::byte* before;
   };
 
+  static std::uint32_t stride_for(std::size_t bytes);
   bool grow();
+  /// Another ring takes the place of this one, if any.
+  bool move_to(std::uint32_t mask, std::uint32_t stride);
   SendWqe* slot(std::uint32_t index) {
     return reinterpret_cast<SendWqe*>(ring_ + std::size_t{index & mask_} * stride_);
   }
@@ -114,7 +122,7 @@ class SendQueue {
   std::uint32_t head_ = 0, tail_ = 0;
   std::uint32_t size_ = 0;  ///< elements that may be outstanding in the ring as it is
   std::uint32_t capacity_ = 0, mask_ = 0, stride_ = 0;
-  std::uint16_t max_sge_ = 0, max_inline_ = 0;
+  std::uint16_t max_sge_ = 0, max_inline_ = 0, inline_room_ = 0;
 };
 
 }  // namespace weft::queue

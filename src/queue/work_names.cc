@@ -23,6 +23,8 @@ std::string_view to_string(SendOp op) {
       return "compare and swap";
     case SendOp::kFetchAdd:
       return "fetch and add";
+    case SendOp::kAtomicWrite:
+      return "atomic write";
     case SendOp::kBind:
       return "bind";
     case SendOp::kLocalInvalidate:
@@ -77,6 +79,8 @@ std::string_view to_string(CompletionOp op) {
       return "compare and swap";
     case CompletionOp::kFetchAdd:
       return "fetch and add";
+    case CompletionOp::kAtomicWrite:
+      return "atomic write";
     case CompletionOp::kBind:
       return "bind";
     case CompletionOp::kLocalInvalidate:

@@ -1,10 +1,15 @@
 #include "shim/address.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <new>
 
+#include "files/gid_table.h"
+#include "network/address.h"
 #include "shim/errors.h"
 #include "shim/real.h"
+#include "verbs/shared_device.h"
 
 namespace weft::shim {
 
@@ -13,10 +18,20 @@ Result<AddressVector> vector_of(Context& context, const ibv_ah_attr& attr) {
   AddressVector vector;
   vector.service_level = attr.sl;
   if (attr.is_global != 0) {
-    if (attr.grh.sgid_index != 0) {
-      return fail(Errc::kInvalidArgument, "sgid_index: there is only index 0");
+    const std::uint32_t index = attr.grh.sgid_index;
+    if (!files::gid_entry(context.weft(), index)) {
+      return no_such_gid(context.weft(), "sgid_index", index);
     }
-    vector.gid = gid_of(attr.grh.dgid);
+    const Gid destination = gid_of(attr.grh.dgid);
+    const auto address = files::address_of_gid(destination, context.weft().address);
+    if (!address) {
+      return fail(
+          Errc::kInvalidArgument,
+          fmt::format("dgid: {} is link-local and stands for no address that {} knows; give "
+                      "the peer's GID that has its IP address",
+                      network::to_string(destination), context.weft().name));
+    }
+    vector.gid = *address;
     vector.flow_label = attr.grh.flow_label;
     vector.traffic_class = attr.grh.traffic_class;
     vector.hop_limit = attr.grh.hop_limit;
@@ -35,6 +50,44 @@ Result<AddressVector> vector_of(Context& context, const ibv_ah_attr& attr) {
   return fail(Errc::kInvalidArgument, "dlid: no device of this host has it");
 }
 
+tl::unexpected<Error> no_such_gid(const files::ShownDevice& device, const char* what,
+                                  std::uint32_t index) {
+  return fail(Errc::kInvalidArgument,
+              fmt::format("{}: {} has no GID at index {}; those that it has are 0 to {}", what,
+                          device.name, index, files::gid_count(device) - 1));
+}
+
+std::string mixed_gids(Context& context, const ibv_ah_attr& attr) {
+  const auto entry = files::gid_entry(context.weft(), attr.grh.sgid_index);
+  const Gid destination = gid_of(attr.grh.dgid);
+  if (attr.is_global == 0 || !entry || destination.is_multicast() ||
+      files::is_link_local(entry->gid) == files::is_link_local(destination)) {
+    return {};
+  }
+  return fmt::format(
+      "sgid_index {} is {}, dgid is {}: one is link-local, the other an IP address. weft carries "
+      "that, network cards do not",
+      attr.grh.sgid_index, network::to_string(entry->gid), network::to_string(destination));
+}
+
+std::string foreign_gids(Context& context, const ibv_ah_attr& attr) {
+  const files::ShownDevice& device = context.weft();
+  const auto entry = files::gid_entry(device, attr.grh.sgid_index);
+  if (attr.is_global == 0 || !entry || !verbs::is_network_address(device.address)) return {};
+  const std::uint32_t best = files::address_gid_index(device);
+  if (files::is_link_local(gid_of(attr.grh.dgid)) || files::is_link_local(entry->gid)) {
+    return fmt::format(
+        "Link-local GIDs are understood between devices of weft alone: for others use index {} "
+        "here, and there the entry that has the IP address as RoCE v2",
+        best);
+  }
+  if (entry->type != files::GidType::kRoceV1) return {};
+  return fmt::format(
+      "sgid_index {} says RoCE v1, and what is sent is RoCE v2: a peer that is not weft needs an "
+      "entry of RoCE v2, which here is {}",
+      attr.grh.sgid_index, best);
+}
+
 }  // namespace weft::shim
 
 using weft::shim::Ah;
@@ -48,7 +101,14 @@ extern "C" {
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (!is_ours(pd)) WEFT_PASS_ON(ibv_create_ah, nullptr, pd, attr);
-  const auto vector = weft::shim::vector_of(Context::of(pd->context), *attr);
+  Context& context = Context::of(pd->context);
+  const auto vector = weft::shim::vector_of(context, *attr);
+  if (weft::shim::explaining()) {
+    const char* const device = pd->context->device->name;
+    if (!vector) weft::shim::explain_call("ibv_create_ah", device, vector.error());
+    const std::string mixed = vector ? weft::shim::mixed_gids(context, *attr) : "";
+    if (!mixed.empty()) weft::shim::remark_on_call("ibv_create_ah", device, mixed);
+  }
   if (!vector) return refuse(vector.error());
   auto* ah = new (std::nothrow) Ah;
   if (ah == nullptr) return refuse(ENOMEM);
@@ -77,6 +137,7 @@ int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv
   // An IPv4 header stands at the end of the 40 bytes; its version tells.
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(grh);
   attr->is_global = 1;
+  attr->grh.sgid_index = weft::files::address_gid_index(Context::of(context).weft());
   if (bytes[20] >> 4 == 4 && bytes[0] >> 4 != 6) {
     attr->grh.dgid.raw[10] = attr->grh.dgid.raw[11] = 0xFF;
     std::memcpy(attr->grh.dgid.raw + 12, bytes + 20 + 12, 4);

@@ -11,8 +11,6 @@ namespace {
 ibv_event_type type_of(verbs::AsyncEventKind kind) {
   using Kind = verbs::AsyncEventKind;
   switch (kind) {
-    case Kind::kQueuePairFatal:
-      return IBV_EVENT_QP_FATAL;
     case Kind::kQueuePairRequestError:
       return IBV_EVENT_QP_REQ_ERR;
     case Kind::kQueuePairAccessError:
@@ -27,6 +25,8 @@ ibv_event_type type_of(verbs::AsyncEventKind kind) {
       return IBV_EVENT_SRQ_LIMIT_REACHED;
     case Kind::kCompletionQueueOverrun:
       return IBV_EVENT_CQ_ERR;
+    case Kind::kUnmappedPage:
+      break;  // programs are no consumers of kernel kind
   }
   return IBV_EVENT_DEVICE_FATAL;
 }

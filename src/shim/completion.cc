@@ -122,16 +122,28 @@ int req_notify_cq(ibv_cq* shown, int solicited_only) {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   constexpr std::uint32_t kKnownMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-  constexpr std::uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  constexpr std::uint32_t kKnownFlags =
+      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
   if ((attr->comp_mask & ~kKnownMask) != 0) return refuse(EINVAL);
   if ((attr->wc_flags & ~kOfferedFields) != 0) return refuse(EOPNOTSUPP);
-  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 && (attr->flags & ~kKnownFlags) != 0) {
-    return refuse(EOPNOTSUPP);
+  const std::uint32_t flags =
+      (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
+  if ((flags & ~kKnownFlags) != 0) return refuse(EOPNOTSUPP);
+  const bool has_parent = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
+  if (has_parent && (attr->parent_domain == nullptr || !Pd::of(attr->parent_domain).original)) {
+    return refuse(EINVAL);
   }
   Cq* cq = make_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
   if (cq == nullptr) return nullptr;
   cq->stamps = (attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) != 0;
+  if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
+    verbs::Inside::of(cq->cq).queue.ignore_overrun();
+  }
+  if (has_parent) {
+    cq->parent = Pd::of(attr->parent_domain).state;
+    ++cq->parent->users;
+  }
   set_polling(*cq);
   return &cq->shown;
 }
@@ -203,6 +215,7 @@ int ibv_destroy_cq(ibv_cq* shown) {
   weft::shim::wait_for_acknowledgement(cq);
   pthread_mutex_destroy(&cq.shown.mutex);
   pthread_cond_destroy(&cq.shown.cond);
+  if (cq.parent != nullptr) --cq.parent->users;
   delete &cq;
   return 0;
 }

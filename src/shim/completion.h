@@ -18,6 +18,8 @@ constexpr ibv_wc_opcode opcode_of(CompletionOp op) {
       return IBV_WC_COMP_SWAP;
     case CompletionOp::kFetchAdd:
       return IBV_WC_FETCH_ADD;
+    case CompletionOp::kAtomicWrite:
+      return IBV_WC_ATOMIC_WRITE;
     case CompletionOp::kBind:
       return IBV_WC_BIND_MW;
     case CompletionOp::kLocalInvalidate:

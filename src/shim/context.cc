@@ -6,6 +6,7 @@
 #include "shim/query.h"
 #include "shim/queue_pair.h"
 #include "shim/srq.h"
+#include "shim/thread_sanitizer.h"
 #include "shim/xrc.h"
 
 namespace weft::shim {
@@ -41,6 +42,7 @@ void set_operations(Context& context) {
   ops.post_srq_recv = post_srq_recv;
   ops.post_send = post_send;
   ops.post_recv = post_recv;
+  tell_thread_sanitizer(ops);
 }
 
 }  // namespace weft::shim

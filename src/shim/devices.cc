@@ -1,6 +1,5 @@
 // The list of devices: weft's first, then those of the real library.
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -38,17 +37,27 @@ ibv_device** real_devices(int* count) {
   return list;
 }
 
-constexpr char kCommandFile[] = "weft-uverbs";
-
-/// Of no use but as a number that is open, and to be known again.
-int make_command_fd() { return memfd_create(kCommandFile, MFD_CLOEXEC); }
-
-bool is_command_fd(int fd) {
-  char path[64], target[64];
-  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  const ssize_t n = readlink(path, target, sizeof target);
-  return n > 0 && std::string_view(target, static_cast<std::size_t>(n)).find(kCommandFile) !=
-                      std::string_view::npos;
+/// Takes over the descriptor, unless it gives null.
+ibv_context* make_context(std::shared_ptr<CommandFile> file, int cmd_fd) {
+  ibv_device* const device = file->device();
+  const verbs::Device opened = file->opened();
+  auto* context = new (std::nothrow) Context(opened, std::move(file));
+  if (context == nullptr) return refuse(ENOMEM);
+  const auto events = context->events->fd();
+  if (!events) {
+    delete context;
+    return refuse(events.error());
+  }
+  // Programs make it non-blocking themselves, if they want that.
+  fcntl(*events, F_SETFL, fcntl(*events, F_GETFL) & ~O_NONBLOCK);
+  set_operations(*context);
+  ibv_context& shown = context->abi.context;
+  shown.device = device;
+  shown.async_fd = *events;
+  shown.cmd_fd = cmd_fd;
+  shown.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  pthread_mutex_init(&shown.mutex, nullptr);
+  return &shown;
 }
 
 }  // namespace
@@ -82,6 +91,7 @@ bool is_ours(const ibv_device* device) {
 
 }  // namespace weft::shim
 
+using weft::shim::CommandFile;
 using weft::shim::Context;
 using weft::shim::Device;
 using weft::shim::is_ours;
@@ -132,23 +142,12 @@ ibv_context* ibv_open_device(ibv_device* device) {
     weft::obs::log().error("{}: {}", device->name, opened.error().message);
     return refuse(opened.error());
   }
-  auto* context = new (std::nothrow) Context(std::move(*opened));
-  if (context == nullptr) return refuse(ENOMEM);
-  const auto events = context->events->fd();
-  if (!events) {
-    delete context;
-    return refuse(events.error());
-  }
-  // Programs make it non-blocking themselves, if they want that.
-  fcntl(*events, F_SETFL, fcntl(*events, F_GETFL) & ~O_NONBLOCK);
-  weft::shim::set_operations(*context);
-  ibv_context& shown = context->abi.context;
-  shown.device = device;
-  shown.async_fd = *events;
-  shown.cmd_fd = weft::shim::make_command_fd();
-  shown.num_comp_vectors = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  pthread_mutex_init(&shown.mutex, nullptr);
-  return &shown;
+  int fd = -1;
+  auto file = CommandFile::make(device, *opened, &fd);
+  if (file == nullptr) return nullptr;
+  ibv_context* const context = weft::shim::make_context(std::move(file), fd);
+  if (context == nullptr) close(fd);
+  return context;
 }
 
 int ibv_close_device(ibv_context* context) {
@@ -160,8 +159,20 @@ int ibv_close_device(ibv_context* context) {
 }
 
 ibv_context* ibv_import_device(int cmd_fd) {
-  if (weft::shim::is_command_fd(cmd_fd)) return refuse(EOPNOTSUPP);
-  WEFT_PASS_ON(ibv_import_device, refuse(EOPNOTSUPP), cmd_fd);
+  if (!CommandFile::is_one(cmd_fd)) {
+    WEFT_PASS_ON(ibv_import_device, refuse(EOPNOTSUPP), cmd_fd);
+  }
+  auto file = CommandFile::find(cmd_fd);
+  if (file == nullptr) {
+    if (weft::shim::explaining()) {
+      weft::shim::explain_call(
+          "ibv_import_device", "a descriptor of weft's",
+          {weft::Errc::kNotSupported,
+           "cmd_fd: it comes from another process; weft shares objects between contexts of one"});
+    }
+    return refuse(EOPNOTSUPP);
+  }
+  return weft::shim::make_context(std::move(file), cmd_fd);
 }
 
 }  // extern "C"

@@ -10,7 +10,9 @@
 #include <map>
 
 #include "network/address.h"
+#include "shim/address.h"
 #include "shim/objects.h"
+#include "transport/message.h"
 
 namespace weft::shim {
 namespace {
@@ -163,7 +165,7 @@ std::string why_remote(Qp& qp, const NotedRequest& request) {
   queue::QueuePair& core = *verbs::Inside::of(qp.qp).core;
   const PeerView view =
       core.path != nullptr ? core.path->look_at_peer(core, request.remote.key) : PeerView{};
-  const bool atomic = request.op == SendOp::kCompareSwap || request.op == SendOp::kFetchAdd;
+  const bool atomic = transport::is_atomic(request.op);
   const std::uint64_t length = atomic ? 8 : total(request.sges);
   const Access need = need_of(request.op);
   const std::string asked =
@@ -217,8 +219,11 @@ std::string why_remote(Qp& qp, const NotedRequest& request) {
         "qp_access_flags of its ibv_modify_qp to INIT",
         asked);
   }
-  return fmt::format("{}. {}, which allows it now: the grant came after the request", asked,
-                     granted);
+  return fmt::format(
+      "{}. {}, which allows it now: the grant came after the request, or there was no memory "
+      "behind "
+      "it that may be touched so",
+      asked, granted);
 }
 
 std::string why_unheard(Qp& qp) {
@@ -246,8 +251,11 @@ std::string why_unheard(Qp& qp) {
           "shows it): nothing leaves this machine from there",
           network::to_string(core.local_gid));
     default:
-      return "The peer did not answer in time (timeout and retry_cnt of ibv_modify_qp)";
+      break;
   }
+  const std::string gids = foreign_gids(Context::of(qp.plain()->context), qp.address);
+  return fmt::format("The peer did not answer in time (timeout and retry_cnt of ibv_modify_qp){}{}",
+                     gids.empty() ? "" : ". ", gids);
 }
 
 std::string cause(Qp& qp, const NotedRequest& request, CompletionStatus status) {
@@ -350,6 +358,14 @@ void explain_call(const char* function, const std::string& object, const Error& 
 
 void explain_call(const char* function, const Qp& qp, const Error& error) {
   explain_call(function, describe(qp), error);
+}
+
+void remark_on_call(const char* function, const std::string& object, const std::string& remark) {
+  say(fmt::format("{} on {}: {}.", function, object, remark));
+}
+
+void remark_on_call(const char* function, const Qp& qp, const std::string& remark) {
+  remark_on_call(function, describe(qp), remark);
 }
 
 void explain_completion(Context& context, const ibv_wc& completion) {

@@ -58,6 +58,9 @@ void forget_region(const ibv_mr* mr);
 /// A call was refused, and the program got `error`.
 void explain_call(const char* function, const std::string& object, const Error& error);
 void explain_call(const char* function, const Qp& qp, const Error& error);
+/// A call was not refused, but would be elsewhere.
+void remark_on_call(const char* function, const std::string& object, const std::string& remark);
+void remark_on_call(const char* function, const Qp& qp, const std::string& remark);
 /// A request failed.
 void explain_completion(Context& context, const ibv_wc& completion);
 

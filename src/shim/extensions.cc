@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "shim/objects.h"
 #include "weft/arena.h"
 
 namespace {
@@ -17,7 +18,10 @@ void* arena_create(std::size_t bytes, void** memory) {
 
 void arena_destroy(void* arena) { delete static_cast<weft::Arena*>(arena); }
 
-constexpr weft_extensions kTable{sizeof(weft_extensions), arena_create, arena_destroy};
+bool is_weft_device(const ibv_context* context) { return weft::shim::is_ours(context); }
+
+constexpr weft_extensions kTable{sizeof(weft_extensions), arena_create, arena_destroy,
+                                 is_weft_device};
 
 }  // namespace
 

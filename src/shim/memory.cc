@@ -1,8 +1,10 @@
 // Protection domains, regions and windows.
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include "shim/errors.h"
 #include "shim/memory.h"
@@ -15,13 +17,10 @@ namespace {
 constexpr unsigned kKnownRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
-/// Memory is never pinned here, and pages are what they are: these two change nothing.
+/// Memory is never pinned here, and pages are what they are: these two change nothing, but that
+/// only the first allows a region of the whole address space.
 constexpr unsigned kNoDifference = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 constexpr unsigned kOptional = IBV_ACCESS_OPTIONAL_RANGE;
-
-std::atomic<std::uint32_t> last_handle{0};
-
-Pd& domain_of(Pd& pd) { return pd.original != nullptr ? *pd.original : pd; }
 
 void show(Mr& mr, ibv_pd* pd, void* address, std::size_t length) {
   mr.shown.context = pd->context;
@@ -37,6 +36,13 @@ Result<verbs::MemoryRegion> register_memory(Pd& pd, void* address, std::size_t l
   if ((access & ~(kKnownRights | kNoDifference | kOptional)) != 0) {
     return fail(Errc::kNotSupported, "access: a right that weft does not know");
   }
+  if (address == nullptr && length == SIZE_MAX) {
+    if ((access & IBV_ACCESS_ON_DEMAND) == 0 || iova != 0) {
+      return fail(Errc::kInvalidArgument,
+                  "access: the whole address space needs IBV_ACCESS_ON_DEMAND, and no other iova");
+    }
+    return pd.pd.register_address_space(static_cast<Access>(access & kKnownRights));
+  }
   const bool moved = iova != reinterpret_cast<std::uint64_t>(address);
   const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
   return pd.pd.register_range(
@@ -44,31 +50,39 @@ Result<verbs::MemoryRegion> register_memory(Pd& pd, void* address, std::size_t l
       moved && !zero_based ? std::optional<std::uint64_t>(iova) : std::nullopt);
 }
 
+/// Null: there is no memory for it.
+Mr* make_mr(Pd& pd, verbs::MemoryRegion region) {
+  auto* mr = new (std::nothrow) Mr(std::move(region));
+  if (mr == nullptr) return nullptr;
+  mr->shown.handle = next_handle();
+  mr->domain = pd.state.get();
+  ++pd.users;
+  Context::of(pd.shown.context).file->mrs.add(mr->shown.handle, mr);
+  return mr;
+}
+
 }  // namespace
 
 ibv_mr* register_region(ibv_pd* shown, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access, const void* caller) {
-  Pd& pd = domain_of(Pd::of(shown));
+  Pd& pd = Pd::of(shown);
   auto region = register_memory(pd, address, length, iova, access);
   if (!region) {
     if (explaining()) explain_call("ibv_reg_mr", shown->context->device->name, region.error());
     return refuse(region.error());
   }
-  auto* mr = new (std::nothrow) Mr(std::move(*region));
+  Mr* const mr = make_mr(pd, std::move(*region));
   if (mr == nullptr) return refuse(ENOMEM);
-  mr->shown.handle = ++last_handle;
   mr->access = static_cast<Access>(access & kKnownRights);
   show(*mr, shown, address, length);
-  ++Pd::of(shown).users;
   if (explaining()) note_region(&mr->shown, access, caller);
   return &mr->shown;
 }
 
 ibv_mw* alloc_mw(ibv_pd* shown, ibv_mw_type type) {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return refuse(EINVAL);
-  auto window = domain_of(Pd::of(shown))
-                    .pd.allocate_window(type == IBV_MW_TYPE_1 ? verbs::WindowType::kType1
-                                                              : verbs::WindowType::kType2);
+  auto window = Pd::of(shown).pd.allocate_window(type == IBV_MW_TYPE_1 ? verbs::WindowType::kType1
+                                                                       : verbs::WindowType::kType2);
   if (!window) return refuse(window.error());
   auto* mw = new (std::nothrow) Mw;
   if (mw == nullptr) return refuse(ENOMEM);
@@ -76,7 +90,7 @@ ibv_mw* alloc_mw(ibv_pd* shown, ibv_mw_type type) {
   mw->shown.context = shown->context;
   mw->shown.pd = shown;
   mw->shown.rkey = mw->window->rkey().value;
-  mw->shown.handle = ++last_handle;
+  mw->shown.handle = next_handle();
   mw->shown.type = type;
   ++Pd::of(shown).users;
   return &mw->shown;
@@ -106,33 +120,40 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (attr->pd == nullptr || (attr->comp_mask & ~kKnown) != 0) return refuse(EINVAL);
   // Its allocators would be asked for memory that devices read; weft's is nobody else's business.
-  Pd& original = domain_of(Pd::of(attr->pd));
-  auto* pd = new (std::nothrow) Pd(original.pd);
+  const Pd& given = Pd::of(attr->pd);
+  const auto& original = given.original != nullptr ? given.original : given.state;
+  auto state = allocate_shared<PdState>(original->pd);
+  auto* pd = state != nullptr ? new (std::nothrow) Pd(std::move(state), original) : nullptr;
   if (pd == nullptr) return refuse(ENOMEM);
-  pd->original = &original;
   pd->shown.context = context;
-  pd->shown.handle = ++last_handle;
-  ++original.users;
+  pd->shown.handle = attr->pd->handle;  // to the kernel they are one
+  ++original->users;
   return &pd->shown;
 }
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
   if (attr->comp_mask != 0 || attr->log_align_req > 20) return refuse(EINVAL);
   if (attr->length == 0 || attr->length > kDeviceMemoryBytes) return refuse(EINVAL);
-  auto* dm = new (std::nothrow) Dm;
-  if (dm == nullptr) return refuse(ENOMEM);
+  auto state = allocate_shared<DmState>();
+  if (state == nullptr) return refuse(ENOMEM);
   // A device's memory is the process's own: whole pages, so that nobody shares them.
-  dm->length = attr->length;
-  dm->mapped = (attr->length + 4095) & ~std::size_t{4095};
+  state->length = attr->length;
+  state->mapped = (attr->length + 4095) & ~std::size_t{4095};
   void* memory =
-      mmap(nullptr, dm->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    delete dm;
-    return refuse(ENOMEM);
-  }
-  dm->bytes = static_cast<std::byte*>(memory);
+      mmap(nullptr, state->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return refuse(ENOMEM);
+  state->bytes = static_cast<std::byte*>(memory);
+  Dm* const dm = make_dm(context, std::move(state), next_handle());
+  if (dm == nullptr) return refuse(ENOMEM);
+  Context::of(context).file->dms.add(dm->shown.handle, dm->state.get());
+  return &dm->shown;
+}
+
+Dm* make_dm(ibv_context* context, std::shared_ptr<DmState> state, std::uint32_t handle) {
+  auto* const dm = new (std::nothrow) Dm(std::move(state));
+  if (dm == nullptr) return nullptr;
   dm->shown.context = context;
-  dm->shown.handle = ++last_handle;
+  dm->shown.handle = handle;
   dm->shown.memcpy_to_dm = [](ibv_dm* to, std::uint64_t offset, const void* from,
                               std::size_t length) {
     const Dm& at = Dm::of(to);
@@ -146,13 +167,13 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     std::memcpy(to, at.bytes + offset, length);
     return 0;
   };
-  return &dm->shown;
+  return dm;
 }
 
 int free_dm(ibv_dm* shown) {
   Dm& dm = Dm::of(shown);
   if (dm.users.load() != 0) return EBUSY;
-  munmap(dm.bytes, dm.mapped);
+  Context::of(shown->context).file->dms.remove(shown->handle);
   delete &dm;
   return 0;
 }
@@ -166,19 +187,28 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* shown, std::uint64_t offset, std::size_t l
   ibv_mr* mr = length != 0 ? register_region(pd, dm.bytes + offset, length, 0, access, caller)
                            : register_region(pd, dm.bytes, 1, 0, IBV_ACCESS_ZERO_BASED, caller);
   if (mr == nullptr) return nullptr;
-  Mr::of(mr).dm = &dm;
+  Mr::of(mr).dm = dm.state;
   mr->addr = nullptr;
   mr->length = length;
   ++dm.users;
   return mr;
 }
 
-int advise_mr(ibv_pd*, ibv_advise_mr_advice advice, std::uint32_t, ibv_sge* list,
+int advise_mr(ibv_pd* shown, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
               std::uint32_t count) {
-  if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || list == nullptr || count == 0) {
+  if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || list == nullptr || count == 0 ||
+      (flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) {
     return EINVAL;
   }
-  return 0;  // the pages are the process's own, there when they are wanted
+  // There is no table of translations to fill, so what is there already is all there can be.
+  if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
+  const bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  const verbs::ProtectionDomain& pd = Pd::of(shown).pd;
+  for (const ibv_sge& sge : std::span(list, count)) {
+    const auto done = pd.prefetch({sge.addr, sge.length, LocalKey(sge.lkey)}, write);
+    if (!done) return errno_of(done.error());
+  }
+  return 0;
 }
 
 }  // namespace weft::shim
@@ -195,10 +225,12 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   if (!is_ours(context)) WEFT_PASS_ON(ibv_alloc_pd, nullptr, context);
   auto domain = Context::of(context).device.allocate_pd();
   if (!domain) return refuse(domain.error());
-  auto* pd = new (std::nothrow) Pd(std::move(*domain));
+  auto state = weft::shim::allocate_shared<weft::shim::PdState>(std::move(*domain));
+  auto* pd = state != nullptr ? new (std::nothrow) Pd(std::move(state)) : nullptr;
   if (pd == nullptr) return refuse(ENOMEM);
   pd->shown.context = context;
-  pd->shown.handle = ++weft::shim::last_handle;
+  pd->shown.handle = weft::shim::next_handle();
+  Context::of(context).file->pds.add(pd->shown.handle, pd->state.get());
   return &pd->shown;
 }
 
@@ -206,7 +238,11 @@ int ibv_dealloc_pd(ibv_pd* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_dealloc_pd, ENOSYS, shown);
   Pd& pd = Pd::of(shown);
   if (pd.users.load() != 0) return EBUSY;
-  if (pd.original != nullptr) --pd.original->users;
+  if (pd.original != nullptr) {
+    --pd.original->users;
+  } else {
+    Context::of(shown->context).file->pds.remove(shown->handle);
+  }
   delete &pd;
   return 0;
 }
@@ -242,9 +278,10 @@ int ibv_dereg_mr(ibv_mr* shown) {
   Mr& mr = Mr::of(shown);
   if (const auto done = mr.region.deregister(); !done) return weft::shim::errno_of(done.error());
   if (weft::shim::explaining()) weft::shim::forget_region(shown);
-  --Pd::of(shown->pd).users;
-  if (mr.dm != nullptr) --mr.dm->users;
-  delete &mr;
+  Context::of(shown->context).file->mrs.remove(shown->handle);
+  --mr.owner.domain->users;
+  if (mr.owner.dm != nullptr) --mr.owner.dm->users;
+  Mr::release(mr);
   return 0;
 }
 
@@ -259,6 +296,10 @@ int ibv_rereg_mr(ibv_mr* shown, int flags, ibv_pd* pd, void* address, std::size_
     return IBV_REREG_MR_ERR_INPUT;
   }
   Mr& mr = Mr::of(shown);
+  if (mr.imported()) {
+    errno = EINVAL;
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   ibv_pd* new_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0 ? pd : shown->pd;
   void* new_address = moves ? address : shown->addr;
@@ -269,17 +310,17 @@ int ibv_rereg_mr(ibv_mr* shown, int flags, ibv_pd* pd, void* address, std::size_
     errno = EINVAL;
     return IBV_REREG_MR_ERR_INPUT;
   }
-  const auto done =
-      weft::shim::domain_of(Pd::of(new_pd))
-          .pd.reregister(mr.region, reinterpret_cast<std::uint64_t>(new_address), new_length,
-                         static_cast<weft::Access>(rights & weft::shim::kKnownRights));
+  const auto done = Pd::of(new_pd).pd.reregister(
+      mr.region, reinterpret_cast<std::uint64_t>(new_address), new_length,
+      static_cast<weft::Access>(rights & weft::shim::kKnownRights));
   if (!done) {
     errno = weft::shim::errno_of(done.error());
     return IBV_REREG_MR_ERR_CMD;
   }
   mr.access = static_cast<weft::Access>(rights & weft::shim::kKnownRights);
-  --Pd::of(shown->pd).users;
-  ++Pd::of(new_pd).users;
+  --mr.domain->users;
+  mr.domain = Pd::of(new_pd).state.get();
+  ++mr.domain->users;
   weft::shim::show(mr, new_pd, new_address, new_length);
   if (weft::shim::explaining()) {
     weft::shim::note_region(shown, rights, __builtin_return_address(0));

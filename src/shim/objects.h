@@ -17,9 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/number_map.h"
 #include "files/device_list.h"
+#include "shim/command_file.h"
 #include "shim/explain.h"
+#include "shim/numbered.h"
 #include "verbs/inside.h"
 #include "weft/verbs.h"
 
@@ -53,44 +54,16 @@ struct Qp;
 struct Srq;
 struct Xrcd;
 
-/// Which object an event's number belongs to.
-template <class Object>
-class Numbered {
- public:
-  void add(std::uint32_t number, Object* object) {
-    const std::lock_guard guard(mutex_);
-    objects_.set(number, object);
-  }
-  void remove(std::uint32_t number) {
-    const std::lock_guard guard(mutex_);
-    objects_.erase(number);
-  }
-  /// visit(object) runs while the object cannot go; false: there is none of that number.
-  template <class Visit>
-  bool with(std::uint32_t number, Visit visit) {
-    const std::lock_guard guard(mutex_);
-    Object* const object = objects_.find(number);
-    if (object == nullptr) return false;
-    visit(*object);
-    return true;
-  }
-  bool empty() {
-    const std::lock_guard guard(mutex_);
-    return objects_.empty();
-  }
-
- private:
-  std::mutex mutex_;
-  base::NumberMap<Object> objects_;
-};
-
 struct Context {
-  explicit Context(verbs::Device opened)
-      : device(std::move(opened)), events(device.controller()->claim_events()) {}
+  Context(verbs::Device opened, std::shared_ptr<CommandFile> behind)
+      : device(std::move(opened)),
+        events(device.controller()->claim_events()),
+        file(std::move(behind)) {}
 
   verbs_context abi{};  ///< ends with the ibv_context that the program knows
   verbs::Device device;
   const std::shared_ptr<verbs::EventQueue> events;
+  const std::shared_ptr<CommandFile> file;  ///< what cmd_fd is; with those imported from it
   Numbered<Cq> cqs;
   Numbered<Qp> qps;
   Numbered<Srq> srqs;
@@ -115,13 +88,18 @@ bool is_ours(const Object* object) {
 
 // ---- memory -----------------------------------------------------------------------------------
 
+// What a handle names (shim/command_file.h) is apart from what the program holds: there may be
+// several of the latter, in contexts that were imported.
+
 struct Pd {
   ibv_pd shown{};
-  verbs::ProtectionDomain pd;
-  Pd* original = nullptr;  ///< of a parent domain: the one that it stands for
-  std::atomic<int> users{0};
+  const std::shared_ptr<PdState> state;
+  const std::shared_ptr<PdState> original;  ///< of a parent domain: of the one that it stands for
+  verbs::ProtectionDomain& pd = state->pd;
+  std::atomic<int>& users = state->users;
 
-  explicit Pd(verbs::ProtectionDomain domain) : pd(std::move(domain)) {}
+  explicit Pd(std::shared_ptr<PdState> of, std::shared_ptr<PdState> parent_of = nullptr)
+      : state(std::move(of)), original(std::move(parent_of)) {}
   static Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
 };
 
@@ -130,11 +108,12 @@ inline constexpr std::size_t kDeviceMemoryBytes = 1 << 20;
 /// "Memory of the device", which here is memory like any other.
 struct Dm {
   ibv_dm shown{};
-  std::byte* bytes = nullptr;
-  std::size_t length = 0;
-  std::size_t mapped = 0;
-  std::atomic<int> users{0};
+  const std::shared_ptr<DmState> state;
+  std::byte* const bytes = state->bytes;
+  const std::size_t length = state->length;
+  std::atomic<int>& users = state->users;
 
+  explicit Dm(std::shared_ptr<DmState> of) : state(std::move(of)) {}
   bool covers(std::uint64_t offset, std::size_t n) const {
     return offset <= length && n <= length - offset;
   }
@@ -145,12 +124,27 @@ struct Dm {
 
 struct Mr {
   ibv_mr shown{};
-  Dm* dm = nullptr;
-  verbs::MemoryRegion region;
+  Mr& owner;                    ///< whose region it is: this one, or the one it was imported from
+  std::atomic<int> holders{1};  ///< of an owner: structures that stand for its region, with it
+  PdState* domain = nullptr;    ///< of an owner: counts the region among its users
+  std::shared_ptr<DmState> dm;  ///< the same, if it lies there
   Access access = Access::kNone;
+  std::optional<verbs::MemoryRegion> own;
+  verbs::MemoryRegion& region;
 
-  explicit Mr(verbs::MemoryRegion made) : region(std::move(made)) {}
+  explicit Mr(verbs::MemoryRegion made) : owner(*this), own(std::move(made)), region(*own) {}
+  struct Imported {
+    Mr& from;  ///< counts the new one already
+  };
+  explicit Mr(Imported imported) : owner(imported.from), region(*owner.own) {}
   static Mr& of(ibv_mr* mr) { return *reinterpret_cast<Mr*>(mr); }
+  bool imported() const { return &owner != this; }
+  /// The structure goes, and the owner with the last of them.
+  static void release(Mr& mr) {
+    Mr& owner = mr.owner;
+    if (mr.imported()) delete &mr;
+    if (owner.holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &owner;
+  }
 };
 
 struct Mw {
@@ -183,6 +177,7 @@ struct Cq {
   std::uint8_t datagram_sl = 0;
   bool stamps = false;  ///< somebody wants to know when
   std::uint64_t polled_at_ns = 0;
+  std::shared_ptr<PdState> parent = nullptr;  ///< a parent domain, which it was made for
 
   explicit Cq(verbs::CompletionQueue made) : cq(std::move(made)) {}
   static Cq& of(ibv_cq* cq) { return *reinterpret_cast<Cq*>(cq); }

@@ -2,6 +2,7 @@
 #include <ctime>
 
 #include "shim/completion.h"
+#include "shim/thread_sanitizer.h"
 
 namespace weft::shim {
 namespace {
@@ -35,6 +36,7 @@ void set_polling(Cq& cq) {
   ibv_cq_ex& shown = cq.shown;
   shown.start_poll = start_poll;
   shown.next_poll = take;
+  tell_thread_sanitizer(shown);
   shown.end_poll = [](ibv_cq_ex*) {};
   shown.read_opcode = [](ibv_cq_ex* at) { return opcode_of(Cq::of(at).current.op); };
   shown.read_vendor_err = [](ibv_cq_ex*) { return std::uint32_t{0}; };

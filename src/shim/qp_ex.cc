@@ -4,6 +4,7 @@
 
 #include "shim/errors.h"
 #include "shim/post.h"
+#include "shim/thread_sanitizer.h"
 
 namespace weft::shim {
 namespace {
@@ -124,9 +125,9 @@ std::uint64_t offered_operations(ibv_qp_type type) {
   constexpr std::uint64_t kUnreliable =
       kDatagram | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
       IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
-  constexpr std::uint64_t kReliable = kUnreliable | IBV_QP_EX_WITH_RDMA_READ |
-                                      IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  constexpr std::uint64_t kReliable =
+      kUnreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE;
   switch (type) {
     case IBV_QPT_RC:
     case IBV_QPT_XRC_SEND:
@@ -145,6 +146,7 @@ void set_posting(Qp& qp) {
   ibv_qp_ex& shown = qp.shown_ex();
   shown.wr_start = start;
   shown.wr_complete = complete;
+  tell_thread_sanitizer(shown);
   shown.wr_abort = [](ibv_qp_ex* at) { Qp::of(at).batch->mutex.unlock(); };
   shown.wr_atomic_cmp_swp = [](ibv_qp_ex* at, std::uint32_t rkey, std::uint64_t address,
                                std::uint64_t compare, std::uint64_t swap) {
@@ -204,8 +206,9 @@ void set_posting(Qp& qp) {
     set_sge_list(at, 1, &one);
   };
   shown.wr_set_sge_list = set_sge_list;
-  shown.wr_atomic_write = [](ibv_qp_ex* at, std::uint32_t, std::uint64_t, const void*) {
-    unknown(at);
+  shown.wr_atomic_write = [](ibv_qp_ex* at, std::uint32_t rkey, std::uint64_t address,
+                             const void* value) {
+    std::memcpy(&begin_rdma(at, SendOp::kAtomicWrite, rkey, address).operand, value, 8);
   };
 }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "files/gid_table.h"
+#include "shim/address.h"
 #include "shim/errors.h"
 #include "shim/objects.h"
 #include "shim/query.h"
@@ -17,7 +19,6 @@ namespace {
 
 /// A locally administered OUI: nobody else's.
 constexpr std::uint32_t kVendor = 0x02'7765;
-constexpr int kGids = 1;
 constexpr int kPKeys = 1;
 constexpr std::uint32_t kManyObjects = 1u << 20;
 constexpr int kMaxGroups = 4096;
@@ -25,6 +26,8 @@ constexpr int kMaxGroups = 4096;
 constexpr std::uint8_t kWidth4x = 2;
 constexpr std::uint8_t kSpeedHdr = 64;
 constexpr std::uint8_t kPhysLinkUp = 5;
+/// The kernel's IB_UVERBS_DEVICE_ATOMIC_WRITE, which this version's headers do not name.
+constexpr std::uint64_t kAtomicWrites = std::uint64_t{1} << 40;
 constexpr std::uint32_t kCmSupport = 1u << 16;
 
 bool is_infiniband(Context& context) {
@@ -85,7 +88,7 @@ int query_device_ex(ibv_context* shown, const ibv_query_device_ex_input* input,
   if (size < offsetof(ibv_device_attr_ex, comp_mask) + sizeof attr->comp_mask) return EINVAL;
   ibv_device_attr_ex all{};
   describe_device(Context::of(shown), all.orig_attr);
-  all.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   all.odp_caps.per_transport_caps.rc_odp_caps = static_cast<std::uint32_t>(odp_operations());
   all.odp_caps.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
                                                 IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -96,7 +99,7 @@ int query_device_ex(ibv_context* shown, const ibv_query_device_ex_input* input,
   all.completion_timestamp_mask = ~std::uint64_t{0};
   all.hca_core_clock = 1'000'000;  // kHz
   all.max_dm_size = kDeviceMemoryBytes;
-  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  all.device_cap_flags_ex = all.orig_attr.device_cap_flags | kAtomicWrites;
   all.phys_port_cnt_ex = 1;
   std::memset(attr, 0, size);
   std::memcpy(attr, &all, std::min(size, sizeof all));
@@ -117,7 +120,7 @@ int query_port(ibv_context* shown, std::uint8_t port, ibv_port_attr* attr, std::
   all.state = IBV_PORT_ACTIVE;
   all.max_mtu = IBV_MTU_4096;
   all.active_mtu = shown_mtu(context.controller().max_mtu(kPort));
-  all.gid_tbl_len = kGids;
+  all.gid_tbl_len = static_cast<int>(files::kGidTableLength);
   all.port_cap_flags = kCmSupport;
   all.max_msg_sz = 1u << 31;
   all.pkey_tbl_len = kPKeys;
@@ -137,14 +140,36 @@ int query_port(ibv_context* shown, std::uint8_t port, ibv_port_attr* attr, std::
 
 namespace {
 
-ibv_gid_entry gid_entry(Context& context) {
-  ibv_gid_entry entry{};
-  entry.gid = gid_of(context.weft().address);
+std::uint32_t type_of(files::GidType type) {
+  switch (type) {
+    case files::GidType::kInfiniBand:
+      return IBV_GID_TYPE_IB;
+    case files::GidType::kRoceV1:
+      return IBV_GID_TYPE_ROCE_V1;
+    case files::GidType::kRoceV2:
+      return IBV_GID_TYPE_ROCE_V2;
+  }
+  return IBV_GID_TYPE_IB;
+}
+
+/// ENODATA: the index is empty. EINVAL: there is no such index, or port.
+int find_gid(Context& context, std::uint32_t port, std::uint32_t index, ibv_gid_entry& entry) {
+  if (port != kPort || index >= files::kGidTableLength) {
+    if (explaining()) {
+      explain_call("ibv_query_gid", context.weft().name,
+                   no_such_gid(context.weft(), "index", index).value());
+    }
+    return EINVAL;
+  }
+  const auto found = files::gid_entry(context.weft(), index);
+  if (!found) return ENODATA;
+  entry.gid = gid_of(found->gid);
+  entry.gid_index = index;
   entry.port_num = kPort;
-  entry.gid_type = is_infiniband(context) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
+  entry.gid_type = type_of(found->type);
   entry.ndev_ifindex =
       is_infiniband(context) ? 0 : if_nametoindex(context.weft().interface.c_str());
-  return entry;
+  return 0;
 }
 
 }  // namespace
@@ -168,13 +193,17 @@ int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_att
                                 offsetof(ibv_port_attr, port_cap_flags2));
 }
 
+// An index that is empty is a GID of zeros, of RoCE v1, to the two old functions.
 int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
   if (!is_ours(context)) WEFT_PASS_ON(ibv_query_gid, -1, context, port, index, gid);
-  if (port != weft::shim::kPort || index < 0 || index >= weft::shim::kGids) {
-    errno = EINVAL;
+  ibv_gid_entry entry{};
+  const int error =
+      weft::shim::find_gid(Context::of(context), port, static_cast<std::uint32_t>(index), entry);
+  if (error == EINVAL) {
+    errno = error;
     return -1;
   }
-  *gid = weft::shim::gid_of(Context::of(context).weft().address);
+  *gid = entry.gid;
   return 0;
 }
 
@@ -183,9 +212,10 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t in
   if (!is_ours(context)) {
     WEFT_PASS_ON(_ibv_query_gid_ex, ENOSYS, context, port, index, entry, flags, size);
   }
-  if (flags != 0 || port != weft::shim::kPort) return EINVAL;
-  if (index >= weft::shim::kGids) return index < 256 ? ENODATA : EINVAL;
-  const ibv_gid_entry all = weft::shim::gid_entry(Context::of(context));
+  if (flags != 0) return EINVAL;
+  ibv_gid_entry all{};
+  const int error = weft::shim::find_gid(Context::of(context), port, index, all);
+  if (error != 0) return error;
   std::memset(entry, 0, size);
   std::memcpy(entry, &all, std::min(size, sizeof all));
   return 0;
@@ -196,21 +226,28 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
   if (!is_ours(context)) {
     WEFT_PASS_ON(_ibv_query_gid_table, -ENOSYS, context, entries, most, flags, size);
   }
-  if (flags != 0 || size == 0) return -EINVAL;
-  if (most < weft::shim::kGids) return -EINVAL;
-  const ibv_gid_entry all = weft::shim::gid_entry(Context::of(context));
-  std::memset(entries, 0, size);
-  std::memcpy(entries, &all, std::min(size, sizeof all));
-  return weft::shim::kGids;
+  if (flags != 0) return -EINVAL;
+  const std::uint32_t count = weft::files::gid_count(Context::of(context).weft());
+  if (size == 0 || most < count) return -EINVAL;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    ibv_gid_entry all{};
+    weft::shim::find_gid(Context::of(context), weft::shim::kPort, i, all);
+    std::byte* const to = reinterpret_cast<std::byte*>(entries) + i * size;
+    std::memset(to, 0, size);
+    std::memcpy(to, &all, std::min(size, sizeof all));
+  }
+  return count;
 }
 
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, int* type) {
   if (!is_ours(context)) WEFT_PASS_ON(ibv_query_gid_type, -1, context, port, index, type);
-  if (port != weft::shim::kPort || index >= weft::shim::kGids) {
-    errno = EINVAL;
+  ibv_gid_entry entry{};
+  const int error = weft::shim::find_gid(Context::of(context), port, index, entry);
+  if (error == EINVAL) {
+    errno = error;
     return -1;
   }
-  *type = weft::shim::is_infiniband(Context::of(context)) ? 0 : 1;  // as sysfs counts them
+  *type = error == 0 && entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;  // as sysfs counts them
   return 0;
 }
 

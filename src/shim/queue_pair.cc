@@ -92,8 +92,10 @@ Result<QueuePairAttributes> attributes_of(Context& context, const ibv_qp_attr& f
   return to;
 }
 
-/// Programs post short messages inline without having asked for room: real devices have some.
-constexpr std::uint32_t kLeastInlineBytes = 64;
+/// Programs post short messages inline without having asked for room: real devices have some. Many
+/// ask for little and use what they are granted (UCX: datagrams that open a connection have some
+/// 150 bytes). It takes memory only when it is used.
+constexpr std::uint32_t kLeastInlineBytes = 256;
 
 /// What stands behind the attributes: for a target of extended connections, which has no part in
 /// them that the program knows, the domain's own.
@@ -304,8 +306,16 @@ int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
   if (*to == weft::QpState::kReset) {
     weft::shim::forget_completions(*qp.plain(), CompletionQueue::Forgotten::kAll);
   }
-  if ((mask & IBV_QP_AV) != 0) qp.address = attr->ah_attr;
-  shown->state = weft::shim::state_of(*to);
+  if ((mask & IBV_QP_AV) != 0) {
+    qp.address = attr->ah_attr;
+    if (weft::shim::explaining()) {
+      const auto mixed = weft::shim::mixed_gids(Context::of(shown->context), attr->ah_attr);
+      if (!mixed.empty()) weft::shim::remark_on_call("ibv_modify_qp", qp, mixed);
+    }
+  }
+  // What the program sees is the state that it asked for or about, as with libibverbs: UCX
+  // compares.
+  if ((mask & IBV_QP_STATE) != 0) shown->state = attr->qp_state;
   return 0;
 }
 
@@ -313,7 +323,7 @@ int ibv_query_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* i
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_query_qp, ENOSYS, shown, attr, mask, init);
   Qp& qp = Qp::of(shown);
   weft::shim::fill(qp, *attr);
-  shown->state = attr->qp_state;
+  if ((mask & IBV_QP_STATE) != 0) shown->state = attr->qp_state;
   *init = {};
   init->qp_context = shown->qp_context;
   init->send_cq = shown->send_cq;

@@ -43,33 +43,6 @@ int _ibv_query_comp_cntr_caps(ibv_context* context, ibv_comp_cntr_caps* caps, st
   return EOPNOTSUPP;
 }
 
-ibv_pd* ibv_import_pd(ibv_context* context, std::uint32_t handle) {
-  if (!is_ours(context)) WEFT_PASS_ON(ibv_import_pd, nullptr, context, handle);
-  return refuse(EOPNOTSUPP);
-}
-
-void ibv_unimport_pd(ibv_pd* pd) {
-  if (!is_ours(pd)) WEFT_PASS_ON(ibv_unimport_pd, void(), pd);
-}
-
-ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
-  if (!is_ours(pd)) WEFT_PASS_ON(ibv_import_mr, nullptr, pd, handle);
-  return refuse(EOPNOTSUPP);
-}
-
-void ibv_unimport_mr(ibv_mr* mr) {
-  if (!is_ours(mr)) WEFT_PASS_ON(ibv_unimport_mr, void(), mr);
-}
-
-ibv_dm* ibv_import_dm(ibv_context* context, std::uint32_t handle) {
-  if (!is_ours(context)) WEFT_PASS_ON(ibv_import_dm, nullptr, context, handle);
-  return refuse(EOPNOTSUPP);
-}
-
-void ibv_unimport_dm(ibv_dm* dm) {
-  if (!is_ours(dm)) WEFT_PASS_ON(ibv_unimport_dm, void(), dm);
-}
-
 ibv_dmah* ibv_alloc_dmah(ibv_context* context, ibv_dmah_init_attr* attr) {
   if (!is_ours(context)) WEFT_PASS_ON(ibv_alloc_dmah, refuse(EOPNOTSUPP), context, attr);
   return refuse(EOPNOTSUPP);

@@ -107,6 +107,9 @@ void Node::start_card(std::uint32_t index) {
   for (std::uint32_t i = 0; i < spec.completion_queues; ++i) {
     card->queues.push_back(device.create_cq(kCompletionCapacity).value());
   }
+  if (spec.kernel_consumer) {
+    card->kernel = std::make_unique<KernelConsumer>(life_->memory, card->controller);
+  }
   life_->cards.push_back(std::move(card));
 }
 
@@ -249,6 +252,7 @@ void Node::check_end() {
   }
   for (const auto& card : life_->cards) {
     verbs::Controller& controller = *card->controller;
+    card->kernel.reset();
     if (controller.live_queue_pairs() != 0 || controller.keys().live_regions() != 0 ||
         controller.keys().live_windows() != 0) {
       stage_.judge.violated(

@@ -17,6 +17,7 @@
 #include "memory/model_vmm.h"
 #include "path/directory.h"
 #include "sim/atomics.h"
+#include "sim/kernel_consumer.h"
 #include "sim/network.h"
 #include "sim/shadow.h"
 #include "sim/stage.h"
@@ -30,6 +31,7 @@ struct CardSpec {
   verbs::NodeKind kind = verbs::NodeKind::kHost;
   std::vector<Gid> ports;
   std::uint32_t completion_queues = 1;
+  bool kernel_consumer = false;
 };
 
 struct NodeSpec {
@@ -96,6 +98,9 @@ class Node final : public Actor {
     auto& queues = life_->cards[card]->queues;
     return queues[i % queues.size()];
   }
+  verbs::Device device(std::uint32_t card) { return verbs::Device(life_->cards[card]->controller); }
+  /// Of a card that has one.
+  KernelConsumer& kernel(std::uint32_t card) { return *life_->cards[card]->kernel; }
   void set_handler(std::uint32_t card, Qpn qpn, CompletionHandler* handler);
 
   /// Lets the controllers that were woken do their work, and hands out completions.
@@ -122,6 +127,7 @@ class Node final : public Actor {
     std::shared_ptr<verbs::Controller> controller;
     std::vector<verbs::CompletionQueue> queues;
     std::unordered_map<Qpn, CompletionHandler*> handlers;
+    std::unique_ptr<KernelConsumer> kernel;
     Nanoseconds timer_at = kNever;
     bool ready = false;
   };

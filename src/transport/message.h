@@ -23,9 +23,9 @@ constexpr wire::Position position_of(bool first, bool last) {
 constexpr bool is_local(SendOp op) { return op >= SendOp::kBind; }
 constexpr bool is_read(SendOp op) { return op == SendOp::kRead; }
 constexpr bool is_atomic(SendOp op) {
-  return op == SendOp::kCompareSwap || op == SendOp::kFetchAdd;
+  return op >= SendOp::kCompareSwap && op <= SendOp::kAtomicWrite;
 }
-/// Operations that are finished by data from the peer, not by an acknowledgement.
+/// Operations that are finished by an answer of their own, not by an acknowledgement.
 constexpr bool is_answered(SendOp op) { return is_read(op) || is_atomic(op); }
 
 /// First and Middle carry exactly the path MTU, Last something, Only anything up to it.

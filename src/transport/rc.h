@@ -121,7 +121,7 @@ Nanoseconds next_deadline(const RcRequester& rq);
 
 /// A read being answered, or a read or atomic that was answered and may be asked for again.
 struct RcAnswer {
-  enum class Kind : std::uint8_t { kRead, kAtomic };
+  enum class Kind : std::uint8_t { kRead, kAtomic, kAtomicWrite };
   Kind kind = Kind::kRead;
   bool pending = false;
   bool answered = false;  ///< went out once: what is pending now is a repetition

@@ -149,7 +149,10 @@ void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
 
 void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
   SendWqe& wqe = qp.sq.front();
-  if (!is_read(wqe.op)) return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  // An atomic write is answered as if it had read nothing.
+  if (!is_read(wqe.op) && wqe.op != SendOp::kAtomicWrite) {
+    return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  }
   const std::uint32_t mtu = mtu_of(qp);
   const std::uint32_t at = rq.unacked.distance_from(wqe.first_psn) * mtu;
   if (packet.payload.size() != std::min(mtu, wqe.length - at)) {
@@ -163,7 +166,9 @@ void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet
 void on_atomic_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet,
                         Nanoseconds now) {
   SendWqe& wqe = qp.sq.front();
-  if (!is_atomic(wqe.op)) return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  if (!is_atomic(wqe.op) || wqe.op == SendOp::kAtomicWrite) {
+    return fail_front(rq, qp, CompletionStatus::kBadResponse);
+  }
   const std::uint64_t original = packet.atomic_ack.original;
   const CompletionStatus status =
       scatter(qp, wqe.sge_list(), 0, std::as_bytes(std::span(&original, 1)));
@@ -299,13 +304,20 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
 bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                  OutFrame& frame) {
   begin_frame(qp, psn, frame);
-  frame.headers.bth.opcode =
-      wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd;
   frame.headers.bth.ack_request = true;
-  frame.headers.atomic.address = wqe.rdma.remote.address;
-  frame.headers.atomic.key = wqe.rdma.remote.key;
-  frame.headers.atomic.swap_or_add = wqe.rdma.operand;
-  frame.headers.atomic.compare = wqe.op == SendOp::kCompareSwap ? wqe.rdma.compare : 0;
+  if (wqe.op == SendOp::kAtomicWrite) {
+    frame.headers.bth.opcode = wire::Opcode::kRcAtomicWrite;
+    frame.headers.reth = {wqe.rdma.remote.address, wqe.rdma.remote.key, 8};
+    frame.add_inline(std::as_bytes(std::span(&wqe.rdma.operand, 1)));
+    frame.finish();
+  } else {
+    frame.headers.bth.opcode =
+        wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd;
+    frame.headers.atomic.address = wqe.rdma.remote.address;
+    frame.headers.atomic.key = wqe.rdma.remote.key;
+    frame.headers.atomic.swap_or_add = wqe.rdma.operand;
+    frame.headers.atomic.compare = wqe.op == SendOp::kCompareSwap ? wqe.rdma.compare : 0;
+  }
   ++rq.reads_outstanding;
   rq.ack_requests.on_ask(psn + 1);
   advance_cursor(rq, qp, wqe, wqe.length, psn + 1, now);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -327,6 +328,35 @@ void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   rs.reply = Reply::kNone;
 }
 
+void on_atomic_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::Reth& reth = packet.reth;
+  if (reth.address % 8 != 0 || reth.length != 8 || packet.payload.size() != 8) {
+    return refuse(rs, qp, NakCode::kInvalidRequest);
+  }
+  RcAnswer* answer = new_answer(rs, qp);
+  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
+  memory::Flight::Scope flight;
+  flight.adopt(memory::Hold::kRemote);
+  const auto place = check(qp, reth.key, reth.address, 8, Access::kRemoteWrite, ++qp.last_served);
+  std::uint64_t value = 0;
+  std::memcpy(&value, packet.payload.data(), sizeof value);
+  const bool stored = place && memory::store_word(*place, value) == memory::Fault::kNone;
+  flight.clear();
+  if (!stored) {
+    if (place) qp.count(obs::Counter::kVanishedMemory);
+    --rs.answers_count;
+    return refuse(rs, qp, NakCode::kRemoteAccess);
+  }
+  // The answer is that of a read of nothing, and is repeated without another store.
+  answer->kind = RcAnswer::Kind::kAtomicWrite;
+  answer->pending = true;
+  answer->first_psn = packet.bth.psn;
+  answer->frames = 1;
+  accept(rs, qp, packet, 1, true);
+  answer->msn = rs.msn;
+  rs.reply = Reply::kNone;
+}
+
 // ---- out of order ---------------------------------------------------------------------------
 
 /// A frame that came before: sends and writes are acknowledged again, reads are answered again,
@@ -343,7 +373,7 @@ void on_duplicate(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     const std::uint32_t at = packet.bth.psn.distance_from(answer.first_psn);
     if (at >= answer.frames) continue;
     if (operation != wire::Operation::kReadRequest) {
-      answer.pending = answer.pending || answer.kind == RcAnswer::Kind::kAtomic;
+      answer.pending = answer.pending || answer.kind != RcAnswer::Kind::kRead;
       return;
     }
     const std::uint64_t skipped = std::uint64_t{at} * bytes(qp.attributes.path_mtu);
@@ -486,6 +516,9 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     case wire::Operation::kCompareSwap:
     case wire::Operation::kFetchAdd:
       if (have_answer_ring(rs, qp)) on_atomic(rs, qp, packet);
+      return;
+    case wire::Operation::kAtomicWrite:
+      if (have_answer_ring(rs, qp)) on_atomic_write(rs, qp, packet);
       return;
     default:
       return refuse(rs, qp, NakCode::kInvalidRequest);

@@ -88,23 +88,21 @@ void Agent::remove(File& file) {
     destroy(*found->second);
   }
   files_.erase(&file);
-  if (files_.empty()) exchange_.wake();
 }
 
 void Agent::run(Agent& agent) {
   pthread_setname_np(pthread_self(), "weft-cm");
   int timeout_ms = 0;
-  int fd = -1;
+  // It never ends: a thread's end frees and unmaps memory, and libraries such as libfabric patch
+  // the functions that do so while other threads run.
   for (;;) {
+    int fd = -1;
     {
       const Guard guard(agent);
       fd = agent.exchange_.fd();
-      if (agent.files_.empty() || fd < 0) {
-        // The program closed what it does not know, or there is nothing left to do.
-        agent.running_ = false;
-        return;
-      }
     }
+    // The program closed what it does not know: nothing will ever come.
+    while (fd < 0) ::pause();
     epoll_event event;
     epoll_wait(fd, &event, 1, timeout_ms);
     bool tired = false, polled = false;

@@ -1,7 +1,7 @@
 // The connection manager of this process: all identifiers, the exchange with other processes and
-// other hosts, and the one thread that waits for messages and times, which runs while a file of the
-// device is open. Made at the first open, lives for ever; a child after fork gets another one.
-// Whoever calls holds the lock (Guard), except where said.
+// other hosts, and the one thread that waits for messages and times, which runs from the first open
+// to the end of the process. Made at the first open, lives for ever; a child after fork gets
+// another one. Whoever calls holds the lock (Guard), except where said.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "files/gid_table.h"
+
 namespace weft::ucma {
 namespace {
 
@@ -43,6 +45,7 @@ void set_datagram(rdma_ucm_ud_param& to, const Identifier& id, std::uint32_t qpn
 ib_uverbs_ah_attr address_vector(const Identifier& id, const Gid& destination) {
   ib_uverbs_ah_attr vector{};
   std::memcpy(vector.grh.dgid, destination.raw.data(), sizeof vector.grh.dgid);
+  if (id.device != nullptr) vector.grh.sgid_index = files::address_gid_index(*id.device);
   vector.grh.hop_limit = kHopLimit;
   vector.grh.traffic_class = id.traffic_class;
   vector.is_global = 1;

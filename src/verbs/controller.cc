@@ -56,8 +56,6 @@ DeviceInfo describe(const ControllerSetup& setup, base::Random& random) {
 
 AsyncEventKind kind_of(queue::QpEvent event) {
   switch (event) {
-    case queue::QpEvent::kFatal:
-      return AsyncEventKind::kQueuePairFatal;
     case queue::QpEvent::kRequestError:
       return AsyncEventKind::kQueuePairRequestError;
     case queue::QpEvent::kAccessError:
@@ -67,9 +65,9 @@ AsyncEventKind kind_of(queue::QpEvent event) {
     case queue::QpEvent::kSendQueueDrained:
       return AsyncEventKind::kSendQueueDrained;
     case queue::QpEvent::kLastReceiveReached:
-      return AsyncEventKind::kLastReceiveReached;
+      break;
   }
-  return AsyncEventKind::kQueuePairFatal;
+  return AsyncEventKind::kLastReceiveReached;
 }
 
 }  // namespace
@@ -438,10 +436,6 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     }
     queue::show(qp);
   }
-  if (to == QpState::kReadyToReceive && neighbours_ != nullptr) {
-    const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
-    neighbours_->settle(qp);
-  }
   if (to == QpState::kReadyToSend || to == QpState::kSendQueueDrained) {
     // What waited in SQD, or the news that nothing is outstanding.
     const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
@@ -524,7 +518,7 @@ void Controller::push_event(const AsyncEvent& event) {
 }
 
 void Controller::on_event(queue::QueuePair& qp, queue::QpEvent event) {
-  push_event({kind_of(event), qp.qpn, 0});
+  push_event({kind_of(event), qp.qpn});
 }
 
 void Controller::on_limit_reached(queue::ReceiveQueue& srq) {
@@ -534,6 +528,10 @@ void Controller::on_limit_reached(queue::ReceiveQueue& srq) {
 void Controller::on_completion_overrun(std::uint32_t number) {
   counters_.add(obs::Counter::kCompletionOverruns);
   push_event({AsyncEventKind::kCompletionQueueOverrun, Qpn(), number});
+}
+
+void Controller::on_unmapped_page(std::uint64_t address) {
+  push_event({AsyncEventKind::kUnmappedPage, Qpn(), 0, address});
 }
 
 std::optional<AsyncEvent> Controller::next_event() {

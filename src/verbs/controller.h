@@ -149,6 +149,8 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   void on_event(queue::QueuePair& qp, queue::QpEvent event) override;
   void on_limit_reached(queue::ReceiveQueue& srq) override;
   void on_completion_overrun(std::uint32_t number);
+  /// A consumer of kernel kind has not mapped what an access of its controller has reached.
+  void on_unmapped_page(std::uint64_t address);
 
   std::optional<AsyncEvent> next_event();
   /// The object goes: what waits about it goes too. Another number, or another kind, stays.

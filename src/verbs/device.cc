@@ -24,8 +24,6 @@ Result<void> check_capacity(std::uint32_t capacity) {
 
 std::string_view to_string(AsyncEventKind kind) {
   switch (kind) {
-    case AsyncEventKind::kQueuePairFatal:
-      return "queue pair fatal";
     case AsyncEventKind::kQueuePairRequestError:
       return "queue pair request error";
     case AsyncEventKind::kQueuePairAccessError:
@@ -40,6 +38,8 @@ std::string_view to_string(AsyncEventKind kind) {
       return "shared receive limit reached";
     case AsyncEventKind::kCompletionQueueOverrun:
       return "completion queue overrun";
+    case AsyncEventKind::kUnmappedPage:
+      return "unmapped page";
   }
   return "unknown event";
 }

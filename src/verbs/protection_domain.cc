@@ -52,6 +52,14 @@ Result<MemoryRegion> ProtectionDomain::register_range(std::uint64_t address, std
   return MemoryRegion(object_, keys->lkey, keys->rkey, keys->iova, length);
 }
 
+Result<MemoryRegion> ProtectionDomain::register_address_space(Access access) const {
+  if (auto ok = object_->controller->check_ours(); !ok) return tl::unexpected(ok.error());
+  auto keys = object_->controller->keys().register_region(
+      memory::RegionSpec::whole_space(object_->space, object_->id, access));
+  if (!keys) return tl::unexpected(keys.error());
+  return MemoryRegion(object_, keys->lkey, keys->rkey, keys->iova, memory::kWholeSpace);
+}
+
 Result<void> ProtectionDomain::reregister(MemoryRegion& region, std::uint64_t address,
                                           std::uint64_t length, Access access,
                                           std::optional<std::uint64_t> iova) const {
@@ -59,18 +67,39 @@ Result<void> ProtectionDomain::reregister(MemoryRegion& region, std::uint64_t ad
   if (region.pd_ == nullptr || region.pd_->controller != object_->controller) {
     return fail(Errc::kInvalidArgument, "region: it is of another device, or deregistered");
   }
+  const bool stays_implicit = region.length_ == memory::kWholeSpace &&
+                              length == memory::kWholeSpace && region.address_ == 0 && address == 0;
   const auto keys =
       object_->controller->keys().reregister_region(region.lkey_, {.vmm = object_->space,
                                                                    .pd = object_->id,
                                                                    .address = address,
                                                                    .length = length,
                                                                    .access = access,
-                                                                   .iova = iova});
+                                                                   .iova = iova,
+                                                                   .implicit = stays_implicit});
   if (!keys) return tl::unexpected(keys.error());
   region.pd_ = object_;
   region.address_ = keys->iova;
   region.length_ = length;
   return {};
+}
+
+Result<void> ProtectionDomain::prefetch(const Sge& part, bool for_writing) const {
+  using memory::Flight, memory::Hold;
+  if (auto ok = object_->controller->check_ours(); !ok) return ok;
+  if (part.length == 0) return {};
+  const auto intent = for_writing ? memory::Intent::kWrite : memory::Intent::kRead;
+  const auto place = object_->controller->keys().check_local(part.lkey, object_->id, part.address,
+                                                             part.length, intent, Hold::kLocal);
+  // The pages are the process's own, whatever becomes of the key: nobody need wait for this.
+  Flight::clear(Hold::kLocal);
+  if (!place) {
+    return fail(Errc::kBadAddress, fmt::format("part: {}", memory::to_string(place.error())));
+  }
+  const memory::Fault fault = place->vmm->prefetch(place->address, part.length, intent);
+  if (fault == memory::Fault::kNone) return {};
+  return fail(Errc::kBadAddress, fmt::format("part: {} bytes at {:#x}: {}", part.length,
+                                             part.address, memory::to_string(fault)));
 }
 
 Result<MemoryWindow> ProtectionDomain::allocate_window(WindowType type) const {

@@ -48,12 +48,13 @@ constexpr OpcodeInfo describe(Service service, const Shape& shape, const char* n
   i.has_rdeth = service == Service::kRd;
   // Answers of the RD service go to an end-to-end context, so they name no queue pair.
   i.has_deth = service == Service::kUd || (service == Service::kRd && !answer);
-  i.has_reth = op == Operation::kReadRequest || (op == Operation::kWrite && i.is_first_or_only());
+  i.has_reth = op == Operation::kReadRequest || op == Operation::kAtomicWrite ||
+               (op == Operation::kWrite && i.is_first_or_only());
   i.has_atomic = op == Operation::kCompareSwap || op == Operation::kFetchAdd;
   i.has_aeth = answer && shape.position != Position::kMiddle;
   i.has_atomic_ack = op == Operation::kAtomicAcknowledge;
   i.has_payload = op == Operation::kSend || op == Operation::kWrite || read_response ||
-                  op == Operation::kCongestionNotification;
+                  op == Operation::kAtomicWrite || op == Operation::kCongestionNotification;
   i.header_bytes = static_cast<std::uint8_t>(
       kBthBytes + i.has_rdeth * kRdethBytes + i.has_deth * kDethBytes + i.has_reth * kRethBytes +
       i.has_atomic * kAtomicBytes + i.has_aeth * kAethBytes + i.has_atomic_ack * kAtomicAckBytes +
@@ -97,6 +98,7 @@ constexpr OpcodeTable build_opcode_table() {
       "RC SEND LAST WITH INVALIDATE");
   add(Opcode::kRcSendOnlyWithInvalidate, kRc, {kSend, kOnly, false, true},
       "RC SEND ONLY WITH INVALIDATE");
+  add(Opcode::kRcAtomicWrite, kRc, {kAtomicWrite, kOnly}, "RC ATOMIC WRITE");
   add(Opcode::kUcSendFirst, kUc, {kSend, kFirst}, "UC SEND FIRST");
   add(Opcode::kUcSendMiddle, kUc, {kSend, kMiddle}, "UC SEND MIDDLE");
   add(Opcode::kUcSendLast, kUc, {kSend, kLast}, "UC SEND LAST");
@@ -142,7 +144,7 @@ constexpr OpcodeTable build_opcode_table() {
 }
 
 // Every combination of the five properties has a slot; those that no opcode has hold kNoOpcode.
-inline constexpr std::size_t kServices = 5, kOperations = 10, kPositions = 4;
+inline constexpr std::size_t kServices = 5, kOperations = 11, kPositions = 4;
 inline constexpr std::uint8_t kNoOpcode = 0xFF;
 
 constexpr std::size_t opcode_slot(Service service, Operation operation, Position position,

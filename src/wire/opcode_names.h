@@ -35,6 +35,7 @@ enum class Opcode : std::uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastWithInvalidate = 0x16,
   kRcSendOnlyWithInvalidate = 0x17,
+  kRcAtomicWrite = 0x1D,
 
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
@@ -89,6 +90,7 @@ enum class Operation : std::uint8_t {
   kAtomicAcknowledge,
   kCompareSwap,
   kFetchAdd,
+  kAtomicWrite,
   kResync,
   kCongestionNotification,
 };

@@ -69,11 +69,13 @@ class Drill {
   void post() {
     constexpr SendOp kOps[] = {SendOp::kSend,        SendOp::kWrite,           SendOp::kRead,
                                SendOp::kCompareSwap, SendOp::kDelay,           SendOp::kFetchAdd,
-                               SendOp::kRead,        SendOp::kLocalInvalidate, SendOp::kBind};
+                               SendOp::kRead,        SendOp::kLocalInvalidate, SendOp::kBind,
+                               SendOp::kAtomicWrite};
     const std::uint32_t lengths[] = {0, 1, 8, kMtu, kMtu + 1, 5 * kMtu, 70 * kMtu};
     const SendOp op = feed_.pick(kOps);
-    const bool atomic = op == SendOp::kCompareSwap || op == SendOp::kFetchAdd;
-    const std::uint32_t length = atomic ? 8 : feed_.pick(lengths);
+    const bool atomic = transport::is_atomic(op);
+    const std::uint32_t length =
+        op == SendOp::kAtomicWrite ? 0 : (atomic ? 8 : feed_.pick(lengths));
     const bool broken = feed_.below(16) == 0;
     const Sge one{end_.address(), length, broken ? LocalKey(0x999) : end_.own.lkey};
     SendRequest request{.wr_id = watch_.sends_posted, .op = op, .sges = {&one, 1}};

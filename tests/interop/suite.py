@@ -5,6 +5,7 @@ Counted are the generic ones; those for one vendor's devices or for GPUs are onl
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -20,6 +21,9 @@ import processes
 PYTHON = "/usr/bin/python3"
 TIMEOUT_S = 900
 VENDOR = re.compile(r"^tests\.test_(mlx5|efa|cuda)|_dmabuf\b")
+# Some tests map huge pages, which most machines keep none of.
+HUGE_PAGES = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
+WANTED_HUGE_PAGES = 8
 # "test_x (tests.test_y.Class.test_x)", perhaps with a line of words between, then "... outcome".
 NAME = re.compile(r"^(test\w*) \((tests\.[\w.]+)\)")
 OUTCOME = re.compile(r"(ok|FAIL|ERROR|expected failure|skipped ['\"](.*)['\"])$")
@@ -61,6 +65,24 @@ def version_of(source):
     return found.group(1) if found else ""
 
 
+@contextlib.contextmanager
+def some_huge_pages(at=HUGE_PAGES):
+    """Reserved for this long, where we may: without them the tests skip, and say so."""
+    try:
+        before = at.read_text()
+        if int(before) >= WANTED_HUGE_PAGES:
+            before = None
+        else:
+            at.write_text(f"{WANTED_HUGE_PAGES}\n")
+    except OSError:
+        before = None
+    try:
+        yield
+    finally:
+        if before is not None:
+            at.write_text(before)
+
+
 def run(source, weft):
     """Unittest's output, and the exit status; None when it did not end."""
     with tempfile.TemporaryDirectory(prefix="weft-suite-") as folder:
@@ -68,10 +90,11 @@ def run(source, weft):
         shutil.copytree(pathlib.Path(source) / "tests", copy)
         processes.adopt_orphans()
         words = [str(weft), "run", "--", PYTHON, "run_tests.py", "--dev", "weft0", "-v"]
-        program = processes.Program(words, copy, "suite", dict(os.environ, LC_ALL="C.UTF-8"))
-        program.wait(time.monotonic() + TIMEOUT_S)
-        status = program.status()
-        processes.end_all([program])
+        with some_huge_pages():
+            program = processes.Program(words, copy, "suite", dict(os.environ, LC_ALL="C.UTF-8"))
+            program.wait(time.monotonic() + TIMEOUT_S)
+            status = program.status()
+            processes.end_all([program])
         return program.output(), status
 
 

@@ -91,7 +91,15 @@ class MixedTraffic {
     if (roll < 90) return rdma(SendOp::kRead);
     atomic(roll < 95 ? SendOp::kCompareSwap : SendOp::kFetchAdd);
   }
+  /// A message.
+  void send() {
+    const Sge sge = memory_.own_regions[draw(2)].sge(4096, draw(TrafficMemory::kMessageBytes));
+    SendRequest request;
+    request.sges = {&sge, 1};
+    post(request);
+  }
   bool failed() const { return failed_; }
+  QpState state() const { return qp_.state(); }
   bool all_sent() const { return sends_posted_ == sends_completed_; }
   bool all_completed() const { return all_sent() && receives_posted_ == receives_completed_; }
   /// What is left comes back flushed.
@@ -147,12 +155,6 @@ class MixedTraffic {
     request.remote = peer_[draw(2)];
     request.remote.address += 8 * draw(TrafficMemory::kBytes / 8);
     request.operand = 1;
-    post(request);
-  }
-  void send() {
-    const Sge sge = memory_.own_regions[draw(2)].sge(4096, draw(TrafficMemory::kMessageBytes));
-    SendRequest request;
-    request.sges = {&sge, 1};
     post(request);
   }
   /// Bound, and unbound behind it, without anybody knowing.

@@ -54,14 +54,15 @@ inline bool is_filled(std::span<const std::byte> bytes, unsigned seed) {
 
 /// Everything for one connection, in one process.
 struct Side {
-  explicit Side(const verbs::QueuePairOptions& options = {})
-      : device(open()),
+  explicit Side(const verbs::QueuePairOptions& options = {},
+                const verbs::DeviceOptions& device_options = {})
+      : device(open(device_options)),
         pd(*device.allocate_pd()),
         cq(*device.create_cq(4096)),
         qp(*pd.create_queue_pair(cq, cq, options)) {}
 
-  static verbs::Device open() {
-    auto device = verbs::Device::open();
+  static verbs::Device open(const verbs::DeviceOptions& options = {}) {
+    auto device = verbs::Device::open(options);
     require(device.has_value(), device ? "" : device.error().message.c_str());
     return std::move(*device);
   }
@@ -232,7 +233,8 @@ inline void run_target(const Wire& wire) {
   }
 }
 
-/// A target that expects its initiator to die: tells when it noticed.
+/// A target that expects its initiator to die: tells when it noticed. Its receives alone would not
+/// tell it: it asks.
 inline void run_bereaved_target(const Wire& wire) {
   Side side;
   Served served(side);
@@ -242,6 +244,7 @@ inline void run_bereaved_target(const Wire& wire) {
   std::int64_t failed = 0;
   while (served.receive(wire, &failed) != 'd') {
   }
+  if (failed == 0) static_cast<void>(side.qp.post_send(served.inbox_region.sge(0, 8)));
   for (const std::int64_t give_up = now_ms() + 5000; failed == 0 && now_ms() < give_up;) {
     while (const auto completion = side.cq.poll()) {
       if (!completion->ok() && failed == 0) failed = now_ms();

@@ -14,12 +14,13 @@
 
 namespace weft::test {
 
-/// A sanitizer's library has to come first in a process, and so it cannot be preloaded with ours.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kCanPreload = false;
-#else
-inline constexpr bool kCanPreload = true;
-#endif
+/// For the programs that the test starts, where weft's library is built with the address sanitizer:
+/// then each of them has its runtime.
+inline void add_asan_options(const std::string& options) {
+  const char* const before = std::getenv("ASAN_OPTIONS");
+  setenv("ASAN_OPTIONS", ((before != nullptr ? before + std::string(":") : "") + options).c_str(),
+         1);
+}
 
 struct Ended {
   int status = 0;  ///< as waitpid tells it

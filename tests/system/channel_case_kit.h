@@ -6,6 +6,7 @@
 #include <weft/channel.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,8 +29,15 @@ using channel::ContextOptions;
 using channel::Settings;
 
 using Cases = std::map<std::string, void (*)()>;
-/// channel_load_cases.cc, channel_loan_cases.cc, channel_lean_cases.cc, channel_hostile_cases.cc
-extern const Cases kLoadCases, kLoanCases, kLeanCases, kHostileCases;
+/// Of channel_connect_cases.cc and so on.
+extern const Cases kConnectCases, kLoadCases, kLoanCases, kLeanCases, kHostileCases, kSettingsCases,
+    kMemoryCases, kBudgetCases;
+
+/// Of the device that is tested.
+inline std::string own_address() {
+  const char* const given = std::getenv("WEFT_CASES_ADDRESS");
+  return given != nullptr ? given : "127.0.0.1";
+}
 
 template <class T>
 T must(Result<T> result, int line = __builtin_LINE()) {
@@ -58,7 +66,7 @@ struct PeerProcess {
     std::uint16_t port = 0;
     if (pid == 0) {
       Context own = must(Context::create(options));
-      auto listener = must(own.listen("127.0.0.1", 0));
+      auto listener = must(own.listen(own_address(), 0));
       port = listener.port();
       HOLDS(write(ports[1], &port, sizeof port) == sizeof port);
       serve(must(listener.accept(channel::in(10s))));
@@ -67,7 +75,7 @@ struct PeerProcess {
     HOLDS(read(ports[0], &port, sizeof port) == sizeof port);
     for (const int end : ports) close(end);
     context.emplace(must(Context::create(options)));
-    channel.emplace(must(context->connect("127.0.0.1", port, channel::in(10s))));
+    channel.emplace(must(context->connect(own_address(), port, channel::in(10s))));
   }
 
   pid_t pid = 0;
@@ -80,10 +88,10 @@ struct Two {
   explicit Two(ContextOptions a = {}, ContextOptions b = {})
       : here(must(Context::create(a))),
         there(must(Context::create(b))),
-        listener(must(there.listen("127.0.0.1", 0))) {}
+        listener(must(there.listen(own_address(), 0))) {}
 
   std::pair<Channel, Channel> open(std::optional<Settings> settings = {}) {
-    Channel channel = must(here.start_connect("127.0.0.1", listener.port(), settings));
+    Channel channel = must(here.start_connect(own_address(), listener.port(), settings));
     std::optional<Channel> other;
     const auto deadline = channel::in(10s);
     while (!channel.connected() || !other) {

@@ -35,40 +35,6 @@ void messages_of_all_sizes() {
   HOLDS(a.statistics().rendezvous == 4);
 }
 
-void only_the_busy_one_grows() {
-  Two two;
-  std::vector<std::pair<Channel, Channel>> channels;
-  for (int i = 0; i < 100; ++i) channels.push_back(two.open());
-  const std::uint64_t before = channels[0].first.statistics().registered_bytes;
-  for (int i = 0; i < 50; ++i) {
-    pass(two, channels[42].first, channels[42].second, std::string(12000, 'x'));
-  }
-  for (int i = 0; i < 100; ++i) {
-    const bool busy = i == 42;
-    HOLDS(channels[i].first.statistics().send_phase == (busy ? 1u : 0u));
-    HOLDS(busy || channels[i].first.statistics().registered_bytes == before);
-    HOLDS(busy || channels[i].second.statistics().registered_bytes == before);
-  }
-  std::printf("quiet: %zu bytes a side, busy: %zu\n", std::size_t{before},
-              std::size_t{channels[42].first.statistics().registered_bytes});
-}
-
-void memory_of_a_connection() {
-  Two two;
-  auto [a, b] = two.open();
-  auto [c, d] = two.open(Settings::fixed());
-  const auto growing = a.statistics().registered_bytes + b.statistics().registered_bytes;
-  auto fixed = c.statistics().registered_bytes;
-  fixed *= 2;  // the listener's side has its own settings
-  std::printf("growing %zu, fixed %zu bytes\n", std::size_t{growing}, std::size_t{fixed});
-  HOLDS(growing <= 16 * 1024);
-  HOLDS(fixed >= 256 * 1024);
-  Two tiny({.settings = Settings::tiny()}, {.settings = Settings::tiny()});
-  auto [e, f] = tiny.open();
-  HOLDS(e.statistics().registered_bytes + f.statistics().registered_bytes <= 1024);
-  HOLDS(pass(tiny, e, f, std::string(9000, 't')).size() == 9000);
-}
-
 void shrinks_and_gives_memory_back() {
   ContextOptions options;
   options.settings.shrink_after_ns = 20'000'000;
@@ -211,7 +177,7 @@ void errors_name_their_cause() {
   const auto context = Context::create(wrong);
   HOLDS(!context && context.error().message.find("100 to 2000") != std::string::npos);
   Two two;
-  const auto refused = two.here.connect("127.0.0.1", 1, channel::in(5s));
+  const auto refused = two.here.connect(own_address(), 1, channel::in(5s));
   HOLDS(!refused && refused.error().message.find("refused") != std::string::npos);
   const auto nowhere = two.here.connect("no.such.host.invalid", 1, channel::in(5s));
   HOLDS(!nowhere && nowhere.error().message.find("no.such.host.invalid") != std::string::npos);
@@ -277,8 +243,6 @@ void who_was_not_rung_for_is_rung_in_the_end() {
 const Cases kCases{
     {"who_was_not_rung_for_is_rung_in_the_end", who_was_not_rung_for_is_rung_in_the_end},
     {"messages_of_all_sizes", messages_of_all_sizes},
-    {"only_the_busy_one_grows", only_the_busy_one_grows},
-    {"memory_of_a_connection", memory_of_a_connection},
     {"shrinks_and_gives_memory_back", shrinks_and_gives_memory_back},
     {"a_budget_is_kept", a_budget_is_kept},
     {"waiting_ends_with_its_deadline", waiting_ends_with_its_deadline},
@@ -296,7 +260,8 @@ const Cases kCases{
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
-  for (const Cases* cases : {&kCases, &kLoadCases, &kLoanCases, &kLeanCases, &kHostileCases}) {
+  for (const Cases* cases : {&kCases, &kConnectCases, &kLoadCases, &kLoanCases, &kLeanCases,
+                             &kHostileCases, &kSettingsCases, &kMemoryCases, &kBudgetCases}) {
     const auto found = cases->find(name);
     if (found == cases->end()) continue;
     alarm(60);

@@ -27,7 +27,7 @@ class Liar {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    HOLDS(inet_pton(AF_INET, own_address().c_str(), &to.sin_addr) == 1);
     HOLDS(rdma_resolve_addr(id_, nullptr, reinterpret_cast<sockaddr*>(&to), 5000) == 0);
     HOLDS(rdma_resolve_route(id_, 5000) == 0);
     ibv_qp_init_attr attributes{};
@@ -87,6 +87,47 @@ class Liar {
     }
     return end_frame(at, 0);
   }
+  /// The peer need not ring, for which there would have to be a buffer here.
+  bool says_that_it_looks() {
+    const channel::Status status{.mode = static_cast<std::uint32_t>(channel::Mode::kWatching)};
+    channel::store(memory_.data() + kFrame, status);
+    return post(IBV_WR_RDMA_WRITE, memory_.data() + kFrame, sizeof status,
+                peer_.control + channel::kStatusOffset, peer_.control_key);
+  }
+  /// The next frame, which asks for a ring of the usual large phase.
+  bool asks(bool strict) {
+    std::byte* at = begin_frame();
+    const channel::Move move{0, 1, channel::slot_bytes_of(16384), 4, kRequest, strict ? 1u : 0u};
+    channel::store(at, channel::record_word(Kind::kMove, sizeof move));
+    channel::store(at + channel::kRecordBytes, move);
+    return end_frame(at + channel::kRecordBytes + sizeof move, 0);
+  }
+  /// The ring that was granted, once the answer is there.
+  bool granted() {
+    channel::Acknowledgement answer;
+    const channel::AcknowledgementSlot slot(memory_.data() + channel::kAcknowledgementOffset,
+                                            channel::kAcknowledgementBytes);
+    if (look(slot, kRequest, answer) != channel::Found::kAnswer) return false;
+    HOLDS(answer.verdict == channel::Verdict::kGranted);
+    return true;
+  }
+  /// The next frame, which says that it is the last in its ring.
+  bool leaves() {
+    std::byte* at = begin_frame();
+    channel::store(at, channel::record_word(Kind::kLast, 0));
+    return end_frame(at + channel::kRecordBytes, 0);
+  }
+  /// Writes by the key of the first ring, as if it still had it.
+  ibv_wc_status writes_by_the_old_key() {
+    post(IBV_WR_RDMA_WRITE, memory_.data(), 8, peer_.ring.address);
+    return status_;
+  }
+  const Hello& peer() const { return peer_; }
+  /// Eight bytes to anywhere, by any key; gives whether that was allowed.
+  bool write_to(std::uint64_t address, RemoteKey key) {
+    channel::store(memory_.data(), std::uint64_t{0});
+    return post(IBV_WR_RDMA_WRITE, memory_.data(), 8, address, key);
+  }
   /// A message with bytes, for which nobody has a buffer.
   bool message() { return post(IBV_WR_SEND, memory_.data(), 8, 0); }
 
@@ -104,6 +145,10 @@ class Liar {
                 peer_.ring.address + std::uint64_t{slot + 1} * peer_.ring.slot_bytes - length);
   }
   bool post(ibv_wr_opcode opcode, std::byte* from, std::uint32_t length, std::uint64_t to) {
+    return post(opcode, from, length, to, peer_.ring.key);
+  }
+  bool post(ibv_wr_opcode opcode, std::byte* from, std::uint32_t length, std::uint64_t to,
+            RemoteKey key) {
     ibv_sge element{reinterpret_cast<std::uint64_t>(from), length, region_->lkey};
     ibv_send_wr wr{}, *bad = nullptr;
     wr.sg_list = &element;
@@ -111,11 +156,12 @@ class Liar {
     wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.rdma.remote_addr = to;
-    wr.wr.rdma.rkey = peer_.ring.key.value;
+    wr.wr.rdma.rkey = key.value;
     if (ibv_post_send(id_->qp, &wr, &bad) != 0) return false;
     ibv_wc wc{};
     while (ibv_poll_cq(cq_, 1, &wc) == 0) {
     }
+    status_ = wc.status;
     return wc.status == IBV_WC_SUCCESS;
   }
 
@@ -124,7 +170,9 @@ class Liar {
   ibv_cq* cq_ = nullptr;
   std::vector<std::byte> memory_ = std::vector<std::byte>(8192);
   Hello peer_;
+  ibv_wc_status status_ = IBV_WC_SUCCESS;
   static constexpr std::size_t kFrame = 2048;  // where frames are made
+  static constexpr std::uint32_t kRequest = channel::first_of_next_request(0);
   std::uint32_t next_ = 0, offers_ = 0;
 };
 
@@ -170,11 +218,11 @@ void a_peer_that_overruns_its_slots_is_cut_off() {
     char held = 0;
     HOLDS(read(held_by_peer[0], &held, 1) == 1);
     attack.frame(666);  // over the first, which is still looked at
-    while (attack.frame(667)) {
+    while (attack.writes_by_the_old_key() == IBV_WC_SUCCESS) {  // where no frame lies
     }
   });
   Context context = must(Context::create({}));
-  auto listener = must(context.listen("127.0.0.1", 0));
+  auto listener = must(context.listen(own_address(), 0));
   liar.begin(listener.port());
   Channel channel = must(listener.accept(channel::in(10s)));
   channel::Message held = must(channel.receive(channel::in(10s)));
@@ -205,7 +253,7 @@ void peers_that_send_what_has_no_buffer_take_nobodys_bells() {
     pause();
   });
   Context context = must(Context::create({}));
-  auto listener = must(context.listen("127.0.0.1", 0));
+  auto listener = must(context.listen(own_address(), 0));
   liar.begin(listener.port());
   const auto deadline = channel::in(50s);
   std::vector<Channel> channels;
@@ -237,7 +285,7 @@ void peers_that_offer_all_that_they_may_lose_nobodys_completions() {
     pause();
   });
   Context context = must(Context::create({}));
-  auto listener = must(context.listen("127.0.0.1", 0));
+  auto listener = must(context.listen(own_address(), 0));
   liar.begin(listener.port());
   const auto deadline = channel::in(50s);
   std::vector<Channel> channels;
@@ -258,9 +306,95 @@ void peers_that_offer_all_that_they_may_lose_nobodys_completions() {
   liar.kill();
 }
 
+/// After growth the key of the ring that was left is dead: in strict mode with the answer,
+/// otherwise as soon as the receiver has time.
+void see_an_old_key_refused(bool strict) {
+  LiarProcess liar([strict](std::uint16_t port) {
+    Liar peer(port);
+    HOLDS(peer.writes_by_the_old_key() == IBV_WC_SUCCESS);  // as long as it is the one
+    HOLDS(peer.says_that_it_looks() && peer.asks(strict));
+    while (!peer.granted()) {
+    }
+    if (!strict) HOLDS(peer.leaves());
+    ibv_wc_status status = peer.writes_by_the_old_key();
+    while (!strict && status == IBV_WC_SUCCESS) status = peer.writes_by_the_old_key();
+    HOLDS(status == IBV_WC_REM_ACCESS_ERR);
+  });
+  ContextOptions options;
+  options.settings.strict = strict;
+  Context context = must(Context::create(options));
+  auto listener = must(context.listen(own_address(), 0));
+  liar.begin(listener.port());
+  Channel channel = must(listener.accept(channel::in(10s)));
+  const auto deadline = channel::in(20s);
+  while (channel.try_receive()) HOLDS(std::chrono::steady_clock::now() < deadline);
+  HOLDS(liar.ends_well());
+  HOLDS(channel.statistics().receive_phase == 1);
+}
+
+void an_old_key_is_refused() { see_an_old_key_refused(false); }
+void a_strict_receivers_old_key_is_refused() { see_an_old_key_refused(true); }
+
+/// Each connection has rings of its own, and what opens one opens no other.
+void a_key_of_one_connection_opens_no_other() {
+  constexpr int kQuiet = 20;
+  int done[2];
+  HOLDS(pipe(done) == 0);
+  LiarProcess liar([&done](std::uint16_t port) {
+    std::vector<std::unique_ptr<Liar>> quiet;
+    for (int i = 0; i < kQuiet; ++i) quiet.push_back(std::make_unique<Liar>(port));
+    const auto end = [](const channel::RemoteRing& ring) {
+      return ring.address + std::uint64_t{ring.slots} * ring.slot_bytes;
+    };
+    for (const auto& a : quiet) {
+      for (const auto& b : quiet) {
+        const channel::RemoteRing &one = a->peer().ring, &other = b->peer().ring;
+        HOLDS(a == b || end(one) <= other.address || end(other) <= one.address);
+        HOLDS(a == b || one.key != other.key);
+      }
+    }
+    const Hello& victim = quiet[0]->peer();
+    // Each attempt ends its connection: there is one for each.
+    const auto refused = [port](auto address, auto key) {
+      Liar attack(port);
+      HOLDS(attack.write_to(attack.peer().ring.address, attack.peer().ring.key));
+      return !attack.write_to(address(attack.peer()), key(attack.peer()));
+    };
+    const auto own_ring = [](const Hello& own) { return own.ring.key; };
+    const auto own_control = [](const Hello& own) { return own.control_key; };
+    HOLDS(refused([&](const Hello&) { return victim.ring.address; }, own_ring));
+    HOLDS(refused([&](const Hello&) { return victim.ring.address; }, own_control));
+    HOLDS(refused([&](const Hello&) { return victim.control; }, own_ring));
+    HOLDS(refused([&](const Hello&) { return victim.control; }, own_control));
+    HOLDS(refused([&](const Hello& own) { return end(own.ring) - 4; }, own_ring));
+    HOLDS(refused([&](const Hello& own) { return own.ring.address - 4; }, own_ring));
+    HOLDS(quiet[0]->frame(7));
+    HOLDS(write(done[1], "x", 1) == 1);
+    pause();
+  });
+  Context context = must(Context::create({}));
+  auto listener = must(context.listen(own_address(), 0));
+  liar.begin(listener.port());
+  std::vector<Channel> channels;
+  const auto deadline = channel::in(50s);
+  for (int received = 0; received == 0;) {
+    context.progress();
+    if (auto channel = listener.try_accept()) channels.push_back(std::move(*channel));
+    for (std::size_t i = 0; i < channels.size() && i < kQuiet; ++i) {
+      const auto message = must(channels[i].try_receive());
+      received += message ? 1 : 0;
+    }
+    HOLDS(std::chrono::steady_clock::now() < deadline);
+  }
+  liar.kill();
+}
+
 }  // namespace
 
 const Cases kHostileCases{
+    {"an_old_key_is_refused", an_old_key_is_refused},
+    {"a_strict_receivers_old_key_is_refused", a_strict_receivers_old_key_is_refused},
+    {"a_key_of_one_connection_opens_no_other", a_key_of_one_connection_opens_no_other},
     {"a_peer_that_overruns_its_slots_is_cut_off", a_peer_that_overruns_its_slots_is_cut_off},
     {"peers_that_send_what_has_no_buffer_take_nobodys_bells",
      peers_that_send_what_has_no_buffer_take_nobodys_bells},

@@ -58,15 +58,15 @@ void a_lean_channel_closes_like_any_other() {
   progress_for(two, 20ms);
   Channel& from = a;
   std::thread closer([&from] {
-    must(from.send("last words", channel::in(5s)));
-    must(from.close(channel::in(5s)));
+    must(from.send("last words", channel::in(30s)));
+    must(from.close(channel::in(30s)));
   });
-  HOLDS(must(b.receive(channel::in(5s))).text() == "last words");
-  const auto end = b.receive(channel::in(5s));
+  HOLDS(must(b.receive(channel::in(30s))).text() == "last words");
+  const auto end = b.receive(channel::in(30s));
   HOLDS(!end && end.error().code == Errc::kNotFound);
   const auto begun = std::chrono::steady_clock::now();
-  must(b.close(channel::in(5s)));
-  HOLDS(std::chrono::steady_clock::now() - begun < 2s);
+  must(b.close(channel::in(60s)));
+  HOLDS(std::chrono::steady_clock::now() - begun < 30s);  // and not when the time is over
   closer.join();
 }
 

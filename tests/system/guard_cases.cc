@@ -28,8 +28,10 @@ struct GuardCases : weft::test::VerbsProgram {
   void SetUp() override {
     alarm(60);  // a handler that jumps out of weft's hands may leave a lock behind
     VerbsProgram::SetUp();
+    // Far from where the kernel puts things by itself: what a thread maps may not take its place.
+    void* const far = reinterpret_cast<void*>(0x2000'0000'0000);
     page = static_cast<std::byte*>(
-        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        mmap(far, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     page_mr = ibv_reg_mr(pd, page, 4096, kRights);
     ASSERT_NE(page_mr, nullptr);
     connect();

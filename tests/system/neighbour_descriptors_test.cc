@@ -148,6 +148,8 @@ TEST_P(ClosedDescriptors, end_connections_and_leave_the_programs_own_files_alone
     } else {
       served.post_all();
       wire.put(served.offer());
+      // Its receives alone would not tell it: it says something that nobody takes.
+      WEFT_REQUIRE(side.qp.post_send(worker.out_region.sge(0, 8)));
       Completion completion = side.wait();
       while (completion.ok()) completion = side.wait();
       wire.put(now_ms());

@@ -109,7 +109,7 @@ TEST_P(MemoryKind, is_written_read_and_changed_atomically) {
       if (::poll(&wait, 1, 0) == 1) done = wire.get<char>();
     }
     std::memcpy(&counter, memory, 8);
-    WEFT_REQUIRE(counter == 99);
+    WEFT_REQUIRE(counter == 100);
   });
   Side side;
   auto bytes = pattern(kBytes, 5);
@@ -149,6 +149,12 @@ TEST_P(MemoryKind, is_written_read_and_changed_atomically) {
   EXPECT_TRUE(side.wait().ok());
   std::memcpy(&old, back.data(), 8);
   EXPECT_EQ(old, 42u);
+  SendRequest write;
+  write.op = SendOp::kAtomicWrite;
+  write.operand = 100;
+  write.remote = remote;
+  ASSERT_TRUE(side.qp.post_send(write));
+  EXPECT_TRUE(side.wait().ok());
   partner.wire().put('d');
   EXPECT_EQ(partner.join(), 0);
 }

@@ -46,7 +46,11 @@ constexpr std::size_t kRunPackets = 40, kRunsOfEachSort = 1'000'000 / kRunPacket
 /// A busy machine or a sanitizer sends fewer of them in the time that there is, but no fewer than
 /// this.
 constexpr std::size_t kFewestRuns = 500;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr auto kTimeOfEachSort = 20s;
+#else
 constexpr auto kTimeOfEachSort = 60s;
+#endif
 
 struct StreamSide {
   explicit StreamSide(const std::string& address)

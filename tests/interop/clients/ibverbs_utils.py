@@ -14,7 +14,8 @@ XSRQ_RESULT = r"remote"  # it prints the addresses; that all messages came, its 
 
 def pingpong(kind, options="", quick=False, expect=RESULT, **more):
     program = f"ibv_{kind}_pingpong"
-    common = words(f"{program} -g 0 -p {{port}} {options}")
+    gid = "" if "-g" in options else "-g 0"
+    common = words(f"{program} {gid} -p {{port}} {options}")
     return Case(CLIENT, f"{program} {options}".strip(), (*common, "127.0.0.1"), common,
                 expect=expect, expect_server=expect, quick=quick, **more)
 
@@ -26,15 +27,17 @@ CASES = (
     pingpong("rc", "-N -c", quick=True),
     pingpong("rc", "-t"),
     pingpong("rc", "-o -c"),
-    pingpong("rc", "-O -c", absent="implicit on-demand paging"),
+    pingpong("rc", "-O -c"),
     pingpong("rc", "-o -P -c"),
     pingpong("rc", "-j -c"),
     pingpong("rc", "-j -N -c"),
     pingpong("rc", "-s 1000000 -c"),
+    *(pingpong("rc", f"-g {index} -c", quick=index == 1) for index in (1, 2, 3)),
     pingpong("uc", "-c"),
     pingpong("uc", "-e -c"),
     pingpong("ud", "-c", quick=True),
     pingpong("ud", "-e -c"),
+    pingpong("ud", "-g 1 -c"),
     pingpong("srq", "-c", quick=True),
     pingpong("srq", "-e -c"),
     pingpong("srq", "-o -c"),

@@ -41,6 +41,10 @@ CASES = (
       for operation, more in OPERATIONS.items()
       for figure, every in (("bw", BANDWIDTH), ("lat", LATENCY))
       for options in (*every, *more)),
+    # As on mlx5: 1 is link-local, 3 the IP address, both as RoCE v2.
+    pair("ib_write_bw", "-x 1"),
+    pair("ib_write_bw", "-x 3"),
+    pair("ib_send_lat", "-c UD -x 3"),
     pair("ib_send_bw", "-c XRC"),
     pair("ib_write_bw", "-c XRC"),
     # It wants an IPv6 address for its group; and all messages, so that nothing may be dropped.

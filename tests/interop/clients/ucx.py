@@ -17,11 +17,12 @@ UCP = ("tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_p
        "ucp_am_bw", "tag_bw -s 1000000", "ucp_put_bw -s 1000000", "ucp_get -s 1000000")
 
 
-def pair(test, options="", **more):
+def pair(test, options="", env=(), **more):
     count = 200 if "1000000" in test else 5000
     common = words(f"ucx_perftest -t {test} {options} -n {count} -w 100 -f -p {{port}}")
     name = f"ucx_perftest {options.split('-x ')[-1]} {test}".replace("  ", " ")
-    return Case(CLIENT, name, (*common, "127.0.0.1"), common, env=ENVIRONMENT,
+    name = " ".join((name, *(f"{variable}={value}" for variable, value in env)))
+    return Case(CLIENT, name, (*common, "127.0.0.1"), common, env=(*ENVIRONMENT, *env),
                 expect=r"(\s+[\d.]+){5,}", timeout_s=120, **more)
 
 
@@ -32,4 +33,5 @@ CASES = (
     pair("swap", "-d weft0:1 -x rc_verbs", absent="rc_verbs has no swap, on any device"),
     *(pair(test, "-d weft0:1 -x ud_verbs") for test in UCT_UD),
     *(pair(test) for test in UCP),
+    *(pair("tag_lat", env=(("UCX_IB_GID_INDEX", index),)) for index in ("0", "1", "3")),
 )

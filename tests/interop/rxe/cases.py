@@ -1,6 +1,6 @@
 """What weft and rxe do with each other. Words in braces are filled in for each side: {device} and
 {gid} of the side itself, {host} of the server, {control} its address for what is agreed beside the
-queue pairs, {port}."""
+queue pairs, {port}. Cases of one program run on the far side alone, where both of its ends are."""
 
 import dataclasses
 import re
@@ -13,7 +13,8 @@ FAMILIES = ("IPv4", "IPv6")
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One pair of programs. `cm`: they meet by the connection manager, and no TCP port is seen."""
+    """One pair of programs, or (server "") one program. `cm`: they meet by the connection manager,
+    and no TCP port is seen."""
     name: str
     server: str
     client: str
@@ -25,16 +26,23 @@ class Case:
     port: int = 0  # that the program has and does not let us choose
     quick: bool = False  # a part of `make test`
     quick_server: bool = False  # its server must not be slower than its client
+    weft_only: bool = False  # of no use with rxe
 
     def survives_loss(self):
         """Datagrams and unreliable connections lose what is lost, and these programs wait for it."""
         return not re.search(r"_u[cd]_|-c U|udaddy", self.name)
 
 
-def pingpong(service, options, **more):
-    words = f"ibv_{service}_pingpong -d {{device}} -g {{gid}} -p {{port}} -n 40 {options}"
+def pingpong(service, options, gid="{gid}", **more):
+    words = f"ibv_{service}_pingpong -d {{device}} -g {gid} -p {{port}} -n 40 {options}"
     return Case(f"ibv_{service}_pingpong {options}", words, words + " {control}", ITERATIONS,
                 ITERATIONS, **more)
+
+
+def link_local(service, options, **more):
+    """Both name their link-local GIDs, which devices of weft understand from each other."""
+    case = pingpong(service, options, gid="1", weft_only=True, **more)
+    return dataclasses.replace(case, name=case.name.replace("pingpong", "pingpong -g 1"))
 
 
 def perftest(program, options, **more):
@@ -55,6 +63,31 @@ def trial(name):
                 limit_s=70, port=18599)
 
 
+def alone(name, words, expect="", **more):
+    return Case(name, "", words, expect, families=("IPv4",), limit_s=150, **more)
+
+
+def channel_case(name, preload=""):
+    """One of tests/system/channel_cases.cc, with both ends on the far side."""
+    words = f"env WEFT_CASES_ADDRESS={{host}} {preload} channel_cases {name}"
+    return alone(f"channel_cases {name}", words)
+
+
+# What the channel library does on any device, on one that pins memory above all.
+CHANNEL_CASES = (
+    "messages_of_all_sizes", "only_the_busy_one_grows", "memory_of_a_connection",
+    "shrinks_and_gives_memory_back", "growing_leaves_no_memory_behind", "a_budget_is_kept",
+    "waiting_ends_with_its_deadline", "closing_delivers", "threads_use_different_channels",
+    "a_descriptor_wakes_the_sleeper", "a_message_is_copied_where_the_caller_wants_it",
+    "a_view_outlives_its_channel", "small_messages_travel_in_batches",
+    "windows_are_closed_by_either_end", "a_loan_can_be_taken_back",
+    "lean_channels_sleep_and_wake", "a_killed_peer_is_noticed", "memory_is_given_back_and_used_again",
+    "strict_memory_is_given_back_and_used_again", "freed_memory_leaves_the_resident_size",
+    "strict_freed_memory_leaves_the_resident_size", "an_old_key_is_refused",
+    "a_strict_receivers_old_key_is_refused", "a_host_that_cannot_be_reached",
+    "a_port_where_nobody_listens", "a_listener_that_rejects", "a_listener_of_another_protocol",
+    "a_budget_that_has_no_room")
+
 CASES = (
     pingpong("rc", "-s 64"),
     pingpong("rc", "-s 3000", quick=True),
@@ -63,6 +96,8 @@ CASES = (
     pingpong("uc", "-s 3000"),
     pingpong("ud", "-s 512", quick=True),
     pingpong("srq", "-s 2000 -q 4"),
+    link_local("rc", "-s 3000", quick=True),
+    link_local("ud", "-s 512"),
     perftest("ib_send_lat", "-s 100 -n 40"),
     perftest("ib_send_lat", "-c UC -s 3000 -n 40"),
     perftest("ib_send_lat", "-c UD -s 500 -n 40"),
@@ -91,4 +126,14 @@ CASES = (
          cm=True, port=7174, quick=True),
     by_manager("ib_write_bw", "-s 65536 -n 100"),
     by_manager("ib_send_lat", "-s 100 -n 40"),
+    Case("channel_pair", "channel_pair serve {host} {port}", "channel_pair call {host} {port}",
+         r"^channels: right", r"^channels: right", cm=True, limit_s=240),
+    Case("weft demo of two hosts",
+         "weft-channel demo --channels 20 --seconds 6 --address {host} --await {port}",
+         "weft-channel demo --channels 20 --seconds 6 --address {host} --meet {control}:{port}", "",
+         r"^Every message arrived whole, in order and once", families=("IPv4",), limit_s=150),
+    *(channel_case(name) for name in CHANNEL_CASES),
+    channel_case("the_order_of_the_figures", "LD_PRELOAD={tracer}"),
+    alone("weft demo", "weft-channel demo --channels 20 --seconds 6 --address {host}",
+          r"^Every message arrived whole, in order and once"),
 )

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-BOOT_S = 120
+BOOT_S = 300
 IPV4, IPV6 = "10.99.0.2", "fd99::2"
 MAC = "52:54:00:99:00:02"
 

@@ -11,6 +11,7 @@ import guest
 import processes
 
 TAP = "weft-rxe"
+TRACER = "verbs_tracer.so"  # to be preloaded before a device, weft's too
 HERE = {"IPv4": "10.99.0.1", "IPv6": "fd99::1"}
 THERE = {"IPv4": guest.IPV4, "IPv6": guest.IPV6}
 MTU = 1500
@@ -47,11 +48,12 @@ class WeftSide:
         self.started = 0
 
     def words(self, _family):
-        return {"device": "weft0", "gid": "0"}
+        return {"device": "weft0", "gid": "3", "tracer": f"{self.tools}/{TRACER}"}
 
     def start(self, words, family, limit_s):
         self.started += 1
-        env = dict(os.environ, LC_ALL="C.UTF-8", PATH=f"{self.tools}:{os.environ['PATH']}")
+        path = f"{self.tools}:{self.weft.parent}:{os.environ['PATH']}"
+        env = dict(os.environ, LC_ALL="C.UTF-8", PATH=path)
         command = [*self.inside, "timeout", str(limit_s), str(self.weft), "run", *self.options,
                    "--device", f"weft0={self.addresses[family]}", "--", *shlex.split(words)]
         return processes.Program(command, self.folder, f"{self.name}-{self.started}", env)
@@ -100,7 +102,8 @@ class GuestSide:
         self.machine = machine
 
     def words(self, family):
-        return {"device": "rxe0", "gid": str(self.machine.gids[sysfs_form(family)])}
+        return {"device": "rxe0", "gid": str(self.machine.gids[sysfs_form(family)]),
+                "tracer": f"/usr/bin/{TRACER}"}
 
     def start(self, words, _family, limit_s):
         return self.machine.start(words, limit_s)

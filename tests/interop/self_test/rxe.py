@@ -10,6 +10,7 @@ sys.path[:0] = [str(INTEROP / "rxe"), str(INTEROP)]
 
 import guest_image  # noqa: E402
 import icrc  # noqa: E402
+import run  # noqa: E402
 import sides  # noqa: E402
 
 CAPTURE = INTEROP.parent / "data" / "every_opcode.pcap"
@@ -21,7 +22,7 @@ TABLE = """  sl  local_address rem_address   st
 class IcrcTest(unittest.TestCase):
     def test_frames_made_by_others_are_right(self):
         counts = icrc.check(CAPTURE)
-        self.assertEqual(sum(right for right, _ in counts.values()), 99)
+        self.assertEqual(sum(right for right, _ in counts.values()), 101)
         self.assertEqual(sum(wrong for _, wrong in counts.values()), 0)
 
     def test_one_changed_bit_makes_one_frame_wrong(self):
@@ -32,6 +33,13 @@ class IcrcTest(unittest.TestCase):
             file.flush()
             counts = icrc.check(file.name)
         self.assertEqual(sum(wrong for _, wrong in counts.values()), 1)
+
+
+class MalformedTest(unittest.TestCase):
+    def test_a_guess_at_the_payload_is_not_the_frame(self):
+        own = "7\teth:ethertype:ip:udp:infiniband"
+        guess = "8\teth:ethertype:ip:udp:infiniband:ethertype:vlan:llc"
+        self.assertEqual(run.malformed_frames([own, guess]), [own])
 
 
 class SidesTest(unittest.TestCase):

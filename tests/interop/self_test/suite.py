@@ -1,5 +1,7 @@
 """suite.py on made-up words of unittest."""
 
+import pathlib
+import tempfile
 import unittest
 
 import suite
@@ -32,3 +34,14 @@ class Suite(unittest.TestCase):
         numbers = [summary[key] for key in ("generic", "vendor", "passed", "failed", "skipped")]
         self.assertEqual(numbers, [4, 1, 1, 2, 1])
         self.assertEqual(summary["skip_reasons"], {"no huge pages": 1})
+
+    def test_huge_pages_are_given_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            count = pathlib.Path(folder) / "nr_hugepages"
+            for before, meanwhile in (("0\n", "8\n"), ("20\n", "20\n")):
+                count.write_text(before)
+                with suite.some_huge_pages(count):
+                    self.assertEqual(count.read_text(), meanwhile)
+                self.assertEqual(count.read_text(), before)
+            with suite.some_huge_pages(pathlib.Path(folder) / "none"):
+                pass

@@ -149,9 +149,47 @@ TEST(Growth, small_messages_use_the_large_ring_afterwards) {
   SimulatedPair pair{Settings{}};
   ASSERT_TRUE(push(pair, text_of(5000)));
   ASSERT_TRUE(pair.receive());
-  ASSERT_TRUE(push(pair, "small"));
-  EXPECT_EQ(pair.receive(), "small");
-  EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
+  EXPECT_EQ(pair.send("small"), 5u);
+  pair.settle(2);
+  auto view = pair.there.endpoint.look();
+  ASSERT_TRUE(view);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(view->data), view->length), "small");
+  const RemoteRing large = pair.there.endpoint.grant();
+  EXPECT_EQ(large.slot_bytes, slot_bytes_of(16384));
+  const auto at = reinterpret_cast<std::uint64_t>(view->data);
+  EXPECT_GE(at, large.address);
+  EXPECT_LT(at, large.address + std::uint64_t{large.slots} * large.slot_bytes);
+  pair.there.endpoint.release(*view);
+}
+
+TEST(Growth, the_acknowledgement_slot_outlives_the_small_ring) {
+  // A8: both rings of the start are gone, their keys dead, and further answers still arrive, in the
+  // slot that the sender had from the start.
+  Settings settings;
+  settings.phases = {{500, 4}, {5000, 4}, {50000, 2}};
+  SimulatedPair pair{settings};
+  const RemoteRing small = pair.there.endpoint.grant();
+  const AcknowledgementSlot slot(pair.here.control + kAcknowledgementOffset, kAcknowledgementBytes);
+  const auto answered = [&](std::uint32_t phase) {
+    Acknowledgement answer;
+    EXPECT_EQ(look(slot, pair.here.endpoint.send().sequence(), answer), Found::kAnswer);
+    EXPECT_EQ(answer.phase, phase);
+    EXPECT_EQ(answer.verdict, Verdict::kGranted);
+    return answer.address;
+  };
+  ASSERT_TRUE(push(pair, text_of(4000)));
+  ASSERT_TRUE(pair.receive());
+  pair.settle();
+  const std::uint64_t first = answered(1);
+  ASSERT_EQ(pair.keys.find(small.key.value, small.address, 8), nullptr);
+  ASSERT_TRUE(push(pair, text_of(40000)));
+  ASSERT_TRUE(pair.receive());
+  EXPECT_NE(answered(2), first);
+  pair.now += 2'000'000'000;
+  pair.settle();
+  answered(0);  // the way back
+  EXPECT_EQ(pair.here.endpoint.send().figures().repeats, 0u);
+  EXPECT_EQ(pair.violation(), "");
 }
 
 TEST(Growth, a_channel_may_start_in_any_phase) {

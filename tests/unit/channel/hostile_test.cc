@@ -19,6 +19,8 @@ class Liar {
   }
   void raw_frame(std::uint32_t head, std::uint32_t length, std::uint32_t tail,
                  const std::vector<std::byte>& records) {
+    if (!writable()) move();
+    if (!writable()) return;  // the device refuses the write
     std::byte* end = slot_end(next_);
     if (length <= ring_.slot_bytes && length >= 16) {
       store(end - length, head);
@@ -36,11 +38,12 @@ class Liar {
   /// From now on into the ring that the receiver looks at.
   void move() {
     const RemoteRing ring = pair_.there.endpoint.grant();
-    if (ring.address == ring_.address) return;
+    if (ring.key.value == ring_.key.value) return;
     ring_ = ring;
     base_ = next_;
   }
   std::uint32_t slots() const { return ring_.slots; }
+  bool writable() const { return pair_.keys.live.contains(ring_.key.value); }
   std::string error() {
     pair_.there.endpoint.progress(pair_.now);
     while (pair_.there.endpoint.look()) {
@@ -109,6 +112,7 @@ TEST(Hostile, records_that_make_no_sense_end_the_channel) {
   EXPECT_NE(error_of(record(Kind::kBegin, std::uint64_t{0})), "");
   EXPECT_NE(error_of(record(Kind::kMore, std::uint64_t{0})), "");
   EXPECT_NE(error_of(empty_record(Kind::kMove)), "");
+  EXPECT_NE(error_of(empty_record(Kind::kAbandon)), "");
   EXPECT_NE(error_of(empty_record(Kind::kOffer)), "");
   EXPECT_NE(error_of(empty_record(Kind::kClose) + empty_record(Kind::kClose)), "");
   EXPECT_EQ(error_of(empty_record(Kind::kWhole)), "");
@@ -139,6 +143,24 @@ TEST(Hostile, control_messages_with_impossible_sizes_end_the_channel) {
   EXPECT_NE(bad([](Move& m) { m.slot_bytes = 0; }), "");
   EXPECT_NE(bad([](Move& m) { m.slot_bytes = 0xFFFFFFF8; }), "");
   EXPECT_NE(bad([](Move& m) { m.slot_bytes += 1; }), "");
+}
+
+TEST(Hostile, a_control_message_for_another_channel_ends_this_one) {
+  // A6: it names the channel, and the receiver heeds that; nothing is provisioned.
+  for (const Kind kind : {Kind::kMove, Kind::kAbandon}) {
+    SimulatedPair pair{Settings{}};
+    const int before = pair.there.wires.provisions;
+    Liar liar(pair);
+    Move move{pair.here.endpoint.channel(), 1, slot_bytes_of(16384), 4, 1 << 16, 0};
+    liar.frame(record(kind, move));
+    EXPECT_EQ(liar.error(), "");
+    move.channel = pair.there.endpoint.channel();
+    ASSERT_NE(move.channel, pair.here.endpoint.channel());
+    liar.frame(record(kind, move));
+    EXPECT_EQ(liar.error(), "a control message is for another channel");
+    pair.there.endpoint.progress(pair.now);
+    EXPECT_EQ(pair.there.wires.provisions, before + (kind == Kind::kMove ? 1 : 0));
+  }
 }
 
 TEST(Hostile, moving_to_a_ring_that_was_not_granted_ends_the_channel) {
@@ -287,7 +309,7 @@ std::string torment(std::uint32_t seed) {
         liar.move();
         break;
       case 2:
-        liar.frame(empty_record(Kind::kAbandon));
+        liar.frame(record(Kind::kAbandon, Move{.channel = 1}));
         break;
       case 3:
         liar.frame(record(Kind::kOffer, Offer{reinterpret_cast<std::uint64_t>(offered.data()),

@@ -29,8 +29,9 @@ class Lean : public ::testing::Test {
   void sleep_and_wake(End& end) {
     const Ring ring = end.endpoint.receive().ring();
     const Dormant dormant = end.endpoint.sleep();
+    const std::uint32_t channel = end.endpoint.channel();
     std::destroy_at(&end.endpoint);
-    std::construct_at(&end.endpoint, settings, end.wires, end.parts(settings), kDepth, 1u);
+    std::construct_at(&end.endpoint, settings, end.wires, end.parts(settings), kDepth, channel);
     end.endpoint.wake(dormant, ring);
   }
 

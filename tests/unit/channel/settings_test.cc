@@ -49,6 +49,12 @@ TEST(SettingsTest, a_ratio_below_ten_warns) {
   settings.phases = {{1000, 4}, {9999, 4}};
   ASSERT_TRUE(check(settings));
   EXPECT_NE(check(settings)->find("less than 10 times"), std::string::npos);
+  settings.phases = {{1000, 4}, {10000, 4}};
+  EXPECT_EQ(*check(settings), "");
+  settings.phases = {{1000, 4}, {2000, 4}, {20000, 4}, {30000, 4}};  // each of them is named
+  EXPECT_NE(check(settings)->find("phases[1]"), std::string::npos);
+  EXPECT_EQ(check(settings)->find("phases[2]"), std::string::npos);
+  EXPECT_NE(check(settings)->find("phases[3]"), std::string::npos);
 }
 
 TEST(SettingsTest, thresholds_are_a_share_of_80_to_100_or_at_most_the_size) {

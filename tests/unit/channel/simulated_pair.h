@@ -210,10 +210,10 @@ class SimulatedPair {
     std::uint32_t control_key;
     Endpoint endpoint;
 
-    End(Keys& keys, const Settings& settings, std::uint32_t depth)
+    End(Keys& keys, const Settings& settings, std::uint32_t depth, std::uint32_t channel)
         : wires(keys),
           control_key(keys.open(control, kControlBytes)),
-          endpoint(settings, wires, parts(settings), depth, 1) {}
+          endpoint(settings, wires, parts(settings), depth, channel) {}
     /// Lean channels are those of devices that take small things inline.
     Control parts(const Settings& settings) {
       return {control, settings.lean ? nullptr : stage, LocalKey(control_key)};
@@ -224,8 +224,8 @@ class SimulatedPair {
   SimulatedPair(Settings a, Settings b, std::uint32_t depth = 16)
       : settings_a_(std::move(a)),
         settings_b_(std::move(b)),
-        here(keys, settings_a_, depth),
-        there(keys, settings_b_, depth) {
+        here(keys, settings_a_, depth, 1),
+        there(keys, settings_b_, depth, 2) {
     here.wires.peer = &there.wires;
     there.wires.peer = &here.wires;
     here.endpoint.start();
@@ -240,8 +240,12 @@ class SimulatedPair {
   }
 
   static Hello hello(const End& end) {
-    return {reinterpret_cast<std::uint64_t>(end.control), RemoteKey(end.control_key),
-            end.endpoint.grant(), end.endpoint.send_slots()};
+    return {reinterpret_cast<std::uint64_t>(end.control),
+            RemoteKey(end.control_key),
+            end.endpoint.grant(),
+            end.endpoint.send_slots(),
+            false,
+            end.endpoint.channel()};
   }
   static void complete(End& end) {
     while (!end.wires.completions.empty()) {

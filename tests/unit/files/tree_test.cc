@@ -23,7 +23,6 @@ TEST(Tree, shows_a_device_as_sysfs_would) {
   EXPECT_EQ(root.read(device + "ports/1/link_layer"), "Ethernet\n");
   EXPECT_EQ(root.read(device + "ports/1/lid"), "0x0\n");
   EXPECT_EQ(root.read(device + "ports/1/gids/0"), "0000:0000:0000:0000:0000:ffff:7f00:0001\n");
-  EXPECT_EQ(root.read(device + "ports/1/gid_attrs/types/0"), "RoCE v2\n");
   EXPECT_EQ(root.read(device + "ports/1/gid_attrs/ndevs/0"), "lo\n");
   EXPECT_EQ(root.read("sys/class/infiniband/weft1/ports/1/gids/0"),
             "0000:0000:0000:0000:0000:0000:0000:0001\n");
@@ -32,6 +31,23 @@ TEST(Tree, shows_a_device_as_sysfs_would) {
   EXPECT_EQ(root.read("sys/class/misc/rdma_cm/abi_version"), "4\n");
   EXPECT_TRUE(root.has("dev/infiniband/uverbs0"));
   EXPECT_TRUE(root.has("dev/infiniband/rdma_cm"));
+}
+
+TEST(Tree, shows_every_gid_with_its_type_and_the_rest_of_the_table_empty) {
+  const Folder root, machine;
+  ASSERT_TRUE(write_tree(root.path(), two(LinkLayer::kEthernet), {machine.path() + "/"}));
+  const std::string port = "sys/class/infiniband/weft0/ports/1/";
+  const char* const types[] = {"IB/RoCE v1\n", "RoCE v2\n", "IB/RoCE v1\n", "RoCE v2\n"};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(root.read(port + "gid_attrs/types/" + std::to_string(i)), types[i]) << i;
+    EXPECT_EQ(root.read(port + "gid_attrs/ndevs/" + std::to_string(i)), "lo\n") << i;
+  }
+  EXPECT_EQ(root.read(port + "gids/1"), "fe80:0000:0000:0000:0000:5efe:7f00:0001\n");
+  EXPECT_EQ(root.read(port + "gids/2"), root.read(port + "gids/1"));
+  EXPECT_EQ(root.read(port + "gids/3"), root.read(port + "gids/0"));
+  EXPECT_EQ(root.read(port + "gids/7"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
+  EXPECT_FALSE(root.has(port + "gid_attrs/types/4"));
+  EXPECT_FALSE(root.has(port + "gids/8"));
 }
 
 TEST(Tree, the_guid_is_written_in_four_groups) {

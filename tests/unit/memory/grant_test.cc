@@ -86,7 +86,8 @@ TEST_F(GrantTest, ends_when_a_window_is_bound_elsewhere_under_the_same_key) {
   };
   const RemoteKey first = bind(window, 0);
   const Grant<RemoteKey> grant = remote(first);
-  ASSERT_TRUE(grant.covers(first, keys.iova, 8) && grant.holds());
+  ASSERT_TRUE(grant.is_fenced(first) && grant.holds());
+  EXPECT_FALSE(grant.covers(first, keys.iova, 8)) << "without a fence nothing is known";
   ASSERT_TRUE(table_.invalidate(first, kPd, kQpn));
   EXPECT_FALSE(grant.holds());
   const RemoteKey second = bind(first, 16);

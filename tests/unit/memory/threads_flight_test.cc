@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "memory/flight.h"
+#include "unit/memory/run_on.h"
 
 namespace weft::memory {
 namespace {
@@ -230,16 +230,6 @@ TEST(ThreadsFlight, nobody_works_on_a_kept_object_after_its_drain) {
   EXPECT_EQ(lost, 0U);
 }
 
-// Runs the calling thread on the n-th of the processors that the process may use.
-void run_on(int n, const cpu_set_t& all) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &all) && n-- == 0) CPU_SET(cpu, &one);
-  }
-  if (CPU_COUNT(&one) == 1) sched_setaffinity(0, sizeof one, &one);
-}
-
 // The narrow case, a store and a load on each side: the worker publishes and looks, the owner kills
 // and looks. If the worker's look could pass its store, both would find nothing in their way.
 TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
@@ -257,7 +247,7 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
   cpu_set_t all;
   sched_getaffinity(0, sizeof all, &all);
   std::thread worker([&] {
-    run_on(1, all);
+    test::run_on(1, all);
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
       wait_until(round_started, round);
       if (round_started.value.load(std::memory_order_relaxed) == kEnd) return;
@@ -272,7 +262,7 @@ TEST(ThreadsFlight, publishing_is_seen_before_the_check_is_made) {
       round_done.value.store(round, std::memory_order_release);
     }
   });
-  run_on(0, all);
+  test::run_on(0, all);
   std::uint32_t late = 0;
   const auto end = std::chrono::steady_clock::now() + kLongest;
   for (std::uint32_t round = 1; round <= kRounds; ++round) {

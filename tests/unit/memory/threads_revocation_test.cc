@@ -11,6 +11,7 @@
 
 #include "memory/copy.h"
 #include "unit/memory/key_fixture.h"
+#include "unit/memory/run_on.h"
 
 namespace weft::memory {
 namespace {
@@ -130,6 +131,65 @@ TEST_F(ThreadsRevocation, no_byte_lands_in_the_old_range_after_a_rebind_returned
     bind_side();
     return half(side ^ 1);
   });
+}
+
+// The narrow case, a store and a load on each side: the peer publishes and looks at the key, the
+// owner takes the key back and looks for peers. Nobody calls the kernel for it; if the peer's look
+// could pass its store, both would find nothing in their way.
+TEST_F(ThreadsRevocation, a_rebind_needs_no_barrier_to_see_who_was_let_in) {
+  // B4.6, B4.8
+  struct alignas(64) Word {
+    std::atomic<std::uint32_t> value{0};
+  };
+  Word key, started, done, worked;
+  constexpr std::uint32_t kRounds = 200'000;
+  constexpr std::uint32_t kEnd = ~std::uint32_t{0};
+  const auto reach = [](const Word& word, std::uint32_t value) {
+    for (int spins = 0; word.value.load(std::memory_order_acquire) < value; ++spins) {
+      if (spins > 10'000) std::this_thread::yield();
+    }
+  };
+  const auto keys = register_memory();
+  auto window = *table.allocate_window(kPd, WindowType::kType1);
+  window = *table.bind(bind_of(window, keys.lkey, memory.address(), 64, Access::kRemoteWrite));
+  cpu_set_t all;
+  sched_getaffinity(0, sizeof all, &all);
+  std::thread peer([&] {
+    test::run_on(1, all);
+    for (std::uint32_t round = 1; round <= kRounds; ++round) {
+      reach(started, round);
+      if (started.value.load(std::memory_order_relaxed) == kEnd) return;
+      const RemoteKey rkey(key.value.load(std::memory_order_relaxed));
+      // With the entry at hand, the look is fast while the store waits for its cache line.
+      if (table.find(rkey)->version.load(std::memory_order_relaxed) == kEnd) return;
+      if (table.check_remote(rkey, write_of(memory.address(), 8))) {
+        for (int i = 0; i < 300; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+        worked.value.store(round, std::memory_order_relaxed);
+      }
+      Flight::clear(Hold::kRemote);
+      done.value.store(round, std::memory_order_release);
+    }
+  });
+  test::run_on(0, all);
+  std::uint32_t late = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  for (std::uint32_t round = 1; round <= kRounds; ++round) {
+    if (std::chrono::steady_clock::now() > end) break;
+    key.value.store(window.value, std::memory_order_relaxed);
+    started.value.store(round, std::memory_order_release);
+    // The peer is somewhere between seeing the round and being done: meet it everywhere.
+    for (std::uint32_t i = 0; i < round * 7 % 2000; ++i) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    window = *table.bind(bind_of(window, keys.lkey, memory.address(), 64, Access::kRemoteWrite));
+    const std::uint32_t before = worked.value.load(std::memory_order_relaxed);
+    reach(done, round);
+    late += worked.value.load(std::memory_order_relaxed) != before ? 1 : 0;
+  }
+  started.value.store(kEnd, std::memory_order_release);
+  peer.join();
+  sched_setaffinity(0, sizeof all, &all);
+  EXPECT_EQ(late, 0U);
 }
 
 TEST_F(ThreadsRevocation, no_byte_lands_after_an_invalidation_returned) {

@@ -89,6 +89,17 @@ TEST_F(CompletionQueueTest, loses_the_one_too_many_and_says_so) {
   EXPECT_EQ(poll(), Ids{9});
 }
 
+TEST_F(CompletionQueueTest, keeps_the_newest_and_says_nothing_if_overruns_are_ignored) {
+  cq.ignore_overrun();
+  for (std::uint64_t i = 0; i < 7; ++i) push(i);
+  EXPECT_FALSE(cq.overrun());
+  EXPECT_EQ(listener.overruns, 0);
+  EXPECT_EQ(cq.size(), 5u);
+  EXPECT_EQ(poll(), (Ids{2, 3, 4, 5, 6}));
+  push(9);
+  EXPECT_EQ(poll(), Ids{9});
+}
+
 TEST_F(CompletionQueueTest, gives_no_event_unless_it_is_asked) {
   push(1, true);
   EXPECT_EQ(listener.events, 0);

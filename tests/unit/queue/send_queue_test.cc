@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace weft::queue {
 namespace {
 
@@ -83,6 +85,7 @@ TEST(SendQueue, keeps_the_order_over_many_turns_of_the_ring) {
 TEST(SendQueue, gives_each_element_room_for_its_list_and_its_inline_bytes) {
   SendQueue queue;
   queue.configure({3, 0, 2, 0, 200});
+  ASSERT_TRUE(queue.widen());
   for (int i = 0; i < 3; ++i) {
     SendWqe* wqe = queue.reserve();
     wqe->wr_id = 7;
@@ -91,6 +94,34 @@ TEST(SendQueue, gives_each_element_room_for_its_list_and_its_inline_bytes) {
   }
   for (std::uint32_t i = queue.head(); i != queue.tail(); ++i) {
     EXPECT_EQ(queue.at(i).wr_id, 7u) << "a neighbour's inline data runs into it";
+  }
+}
+
+TEST(SendQueue, has_room_for_long_inline_data_from_the_first_of_it_on) {
+  SendQueue queue;
+  queue.configure({64, 0, 1, 0, 512});
+  const std::uint32_t before = queue.inline_room();
+  EXPECT_LT(before, 512u);
+  fill(queue, 0, 20);
+  EXPECT_LE(queue.ring_bytes(), 32 * (sizeof(SendWqe) + before + 16)) << "nobody has sent any";
+  for (std::uint32_t i = queue.head(); i != queue.tail(); ++i) {
+    std::fill_n(queue.at(i).inline_bytes(), before, static_cast<std::byte>(i));
+  }
+  ASSERT_TRUE(queue.widen());
+  EXPECT_EQ(queue.inline_room(), 512u);
+  SendWqe* wqe = queue.reserve();
+  ASSERT_NE(wqe, nullptr);
+  wqe->wr_id = 20;
+  std::fill_n(wqe->inline_bytes(), 512, std::byte{0xAA});
+  queue.commit();
+  fill(queue, 21, 64);
+  EXPECT_EQ(queue.reserve(), nullptr);
+  for (std::uint32_t i = queue.head(); i != queue.tail(); ++i) {
+    EXPECT_EQ(queue.at(i).wr_id, i);
+    const std::uint32_t n = i < 20 ? before : i == 20 ? 512 : 0;
+    const auto value = i < 20 ? static_cast<std::byte>(i) : std::byte{0xAA};
+    const std::byte* bytes = queue.at(i).inline_bytes();
+    EXPECT_TRUE(std::all_of(bytes, bytes + n, [&](std::byte b) { return b == value; })) << i;
   }
 }
 

@@ -186,16 +186,57 @@ TEST_F(Explanation, of_a_peer_that_is_not_there) {
 }
 
 TEST_F(Explanation, of_a_full_send_queue) {
-  // The first waits for a receive, the others behind it.
+  // The first waits for its peer, longer than this takes, and the others behind it.
   for (ibv_qp* qp : qps) ASSERT_EQ(to_init(qp), 0);
   ASSERT_EQ(to_rtr(qps[0], qps[1]->qp_num), 0);
-  ASSERT_EQ(to_rts(qps[0]), 0);
+  ASSERT_EQ(to_rts(qps[0], 24), 0);
   const std::string text = of([&] {
     int error = 0;
     for (int i = 0; i < 9 && error == 0; ++i) error = post(IBV_WR_SEND, part(0, 8));
     EXPECT_EQ(error, ENOMEM);
   });
   says(text, {"ibv_post_send", "8"});
+}
+
+TEST_F(Explanation, of_a_gid_index_that_is_not_there) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = 5;
+  ASSERT_EQ(ibv_query_gid(context, 1, 0, &attr.grh.dgid), 0);
+  says(of([&] { EXPECT_EQ(ibv_create_ah(pd, &attr), nullptr); }),
+       {"ibv_create_ah", "weft0", "no GID at index 5", "0 to 3"});
+  ibv_gid gid{};
+  says(of([&] { EXPECT_NE(ibv_query_gid(context, 1, 99, &gid), 0); }),
+       {"ibv_query_gid", "no GID at index 99", "0 to 3"});
+}
+
+TEST_F(Explanation, of_gids_of_different_kinds) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.sgid_index = 1;
+  ASSERT_EQ(ibv_query_gid(context, 1, 3, &attr.grh.dgid), 0);
+  ibv_ah* ah = nullptr;
+  says(of([&] { ah = ibv_create_ah(pd, &attr); }),
+       {"ibv_create_ah", "sgid_index 1 is fe80::5efe:7f00:1, dgid is 127.0.0.1",
+        "network cards do not"});
+  ASSERT_NE(ah, nullptr);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  attr.grh.sgid_index = 3;
+  EXPECT_EQ(of([&] { ah = ibv_create_ah(pd, &attr); }), "");
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+TEST_F(Explanation, of_a_link_local_gid_that_no_weft_device_has) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.dgid.raw[0] = 0xFE;
+  attr.grh.dgid.raw[1] = 0x80;
+  attr.grh.dgid.raw[15] = 7;
+  says(of([&] { EXPECT_EQ(ibv_create_ah(pd, &attr), nullptr); }),
+       {"dgid: fe80::7 is link-local", "the peer's GID that has its IP address"});
 }
 
 TEST_F(Explanation, of_memory_that_cannot_be_registered) {

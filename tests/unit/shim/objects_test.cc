@@ -151,7 +151,8 @@ TEST_F(ShimObjects, extended_queues_post_batches_and_poll_field_by_field) {
   init.qp_type = IBV_QPT_RC;
   init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   init.pd = pd;
-  init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  init.send_ops_flags =
+      IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE;
   ibv_qp* first = ibv_create_qp_ex(context, &init);
   ASSERT_NE(first, nullptr);
   std::swap(first, qps[0]);
@@ -168,6 +169,10 @@ TEST_F(ShimObjects, extended_queues_post_batches_and_poll_field_by_field) {
   qp->wr_id = 2;
   ibv_wr_atomic_fetch_add(qp, mr->rkey, at(4104), 5);
   ibv_wr_set_sge(qp, mr->lkey, at(0), 8);
+  qp->wr_id = 3;
+  std::uint64_t word = 0x0123'4567'89AB'CDEF;
+  ibv_wr_atomic_write(qp, mr->rkey, at(4112), &word);
+  word = 0;  // copied, too
   ASSERT_EQ(ibv_wr_complete(qp), 0);
   ibv_poll_cq_attr poll_attr{};
   ASSERT_EQ(ibv_start_poll(cq_ex, &poll_attr), 0);
@@ -179,9 +184,15 @@ TEST_F(ShimObjects, extended_queues_post_batches_and_poll_field_by_field) {
   EXPECT_EQ(cq_ex->wr_id, 2u);
   EXPECT_EQ(cq_ex->status, IBV_WC_SUCCESS);
   EXPECT_GE(ibv_wc_read_completion_ts(cq_ex), stamp);
+  ASSERT_EQ(ibv_next_poll(cq_ex), 0);
+  EXPECT_EQ(cq_ex->wr_id, 3u);
+  EXPECT_EQ(cq_ex->status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_wc_read_opcode(cq_ex), IBV_WC_ATOMIC_WRITE);
   EXPECT_EQ(ibv_next_poll(cq_ex), ENOENT);
   ibv_end_poll(cq_ex);
   EXPECT_EQ(std::memcmp(memory.data() + 4096, "weft!", 5), 0);
+  std::memcpy(&word, memory.data() + 4112, sizeof word);
+  EXPECT_EQ(word, 0x0123'4567'89AB'CDEF);
   std::swap(first, qps[0]);
   EXPECT_EQ(ibv_destroy_qp(first), 0);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)), 0);
@@ -205,6 +216,86 @@ TEST_F(ShimObjects, what_is_not_offered_is_refused_and_not_advertised) {
   raw.qp_type = IBV_QPT_RAW_PACKET;
   EXPECT_EQ(ibv_create_qp(pd, &raw), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(ShimObjects, the_state_that_is_shown_changes_only_when_the_mask_names_it) {
+  connect();
+  ibv_qp* const qp = qps[0];
+  ASSERT_EQ(qp->state, IBV_QPS_RTS);
+  // It fails by itself: nobody tells the structure.
+  ASSERT_EQ(post(IBV_WR_RDMA_WRITE, part(0, 8), at(0), mr->rkey ^ 1), 0);
+  ASSERT_NE(next().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_CAP, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(qp->state, IBV_QPS_ERR);
+
+  // A setting alone: the other one is ready to send, whatever its structure says.
+  qps[1]->state = IBV_QPS_UNKNOWN;
+  attr = {};
+  attr.min_rnr_timer = 3;
+  ASSERT_EQ(ibv_modify_qp(qps[1], &attr, IBV_QP_MIN_RNR_TIMER), 0);
+  EXPECT_EQ(qps[1]->state, IBV_QPS_UNKNOWN);
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qps[1], &attr, IBV_QP_STATE), 0);
+  EXPECT_EQ(qps[1]->state, IBV_QPS_ERR);
+  // Refused: as it was.
+  attr.qp_state = IBV_QPS_RTS;
+  ASSERT_NE(ibv_modify_qp(qps[1], &attr, IBV_QP_STATE), 0);
+  EXPECT_EQ(qps[1]->state, IBV_QPS_ERR);
+}
+
+TEST_F(ShimObjects, an_extended_queue_may_ignore_that_it_is_full) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 2;
+  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  ibv_cq_ex* const made = ibv_create_cq_ex(context, &attr);
+  ASSERT_NE(made, nullptr);
+  ibv_cq* other = ibv_cq_ex_to_cq(made);
+  std::swap(cq, other);
+  std::array<ibv_qp*, 2> own{make_qp(), make_qp()};
+  std::swap(qps, own);
+  connect();
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(post(IBV_WR_RDMA_WRITE, part(0, 8), at(4096), mr->rkey), 0);
+  }
+  EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(cq, 1, &none), 0);
+  // Nobody was told.
+  ASSERT_EQ(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
+  ibv_async_event event{};
+  EXPECT_NE(ibv_get_async_event(context, &event), 0);
+  std::swap(qps, own);
+  for (ibv_qp* qp : own) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  std::swap(cq, other);
+  EXPECT_EQ(ibv_destroy_cq(other), 0);
+}
+
+TEST_F(ShimObjects, an_extended_queue_holds_the_parent_domain_that_it_is_made_for) {
+  ibv_parent_domain_init_attr about{};
+  about.pd = pd;
+  ibv_pd* const parent = ibv_alloc_parent_domain(context, &about);
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(parent->handle, pd->handle);
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 2;
+  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  attr.parent_domain = pd;
+  EXPECT_EQ(ibv_create_cq_ex(context, &attr), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  attr.parent_domain = parent;
+  ibv_cq_ex* const made = ibv_create_cq_ex(context, &attr);
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(made)), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
 }
 
 TEST_F(ShimObjects, the_sizes_that_callers_name_are_respected) {
@@ -252,6 +343,31 @@ TEST_F(ShimObjects, a_window_of_type_2_is_bound_used_and_invalidated) {
   EXPECT_EQ(next().status, IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
   EXPECT_EQ(ibv_dereg_mr(bindable), 0);
+}
+
+TEST_F(ShimObjects, every_queue_pair_takes_256_bytes_inline_asked_for_or_not) {
+  constexpr std::uint32_t kInline = 256;
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {.max_send_wr = 8,
+              .max_recv_wr = 8,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  init.qp_type = IBV_QPT_RC;
+  ASSERT_EQ(ibv_destroy_qp(qps[0]), 0);
+  qps[0] = ibv_create_qp(pd, &init);
+  ASSERT_NE(qps[0], nullptr);
+  ASSERT_GE(init.cap.max_inline_data, kInline);
+  connect();
+  std::vector<std::byte> unregistered(kInline, std::byte{0x5A});
+  const ibv_sge from{reinterpret_cast<std::uint64_t>(unregistered.data()), kInline, 0};
+  ASSERT_EQ(post_recv(part(4096, kInline)), 0);
+  ASSERT_EQ(post(IBV_WR_SEND, from, 0, 0, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+  unregistered.assign(kInline, std::byte{0});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(std::count(memory.begin() + 4096, memory.begin() + 4096 + kInline, std::byte{0x5A}),
+            kInline);
 }
 
 }  // namespace

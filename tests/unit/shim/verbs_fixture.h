@@ -81,10 +81,10 @@ struct VerbsProgram : testing::Test {
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   }
-  int to_rts(ibv_qp* qp) {
+  int to_rts(ibv_qp* qp, std::uint8_t timeout = 8) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 8;
+    attr.timeout = timeout;
     attr.retry_cnt = 1;
     attr.rnr_retry = 0;
     attr.max_rd_atomic = 4;

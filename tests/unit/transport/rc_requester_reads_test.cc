@@ -204,6 +204,8 @@ const Lie kLies[] = {
     {"full_frame_for_a_short_read", SendOp::kRead, 10, kRcReadResponseFirst, kMtu},
     {"data_for_an_empty_read", SendOp::kRead, 0, kRcReadResponseOnly, 4},
     {"data_for_an_atomic", SendOp::kFetchAdd, 8, kRcReadResponseOnly, 8},
+    {"data_for_an_atomic_write", SendOp::kAtomicWrite, 0, kRcReadResponseOnly, 8},
+    {"result_for_an_atomic_write", SendOp::kAtomicWrite, 0, kRcAtomicAcknowledge, 0},
     {"data_for_a_send", SendOp::kSend, 8, kRcReadResponseOnly, 8},
     {"result_for_a_read", SendOp::kRead, 8, kRcAtomicAcknowledge, 0},
     {"result_for_a_write", SendOp::kWrite, 8, kRcAtomicAcknowledge, 0},

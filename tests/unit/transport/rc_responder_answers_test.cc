@@ -152,6 +152,48 @@ TEST_F(Answers, of_an_atomic_are_replayed_without_doing_it_again) {
   EXPECT_EQ(word(), before + 110) << "executed again";
 }
 
+TEST_F(Answers, of_an_atomic_write_are_those_of_an_empty_read_and_are_replayed_without_a_store) {
+  const auto write_word = [&](std::uint32_t n, std::uint64_t value) {
+    wire::Packet packet = headers_of(Opcode::kRcAtomicWrite, kFirstPsn + n);
+    packet.reth = {end.remote().address, end.exposed.rkey, 8};
+    return forge(packet, std::as_bytes(std::span(&value, 1)));
+  };
+  const Frame first = write_word(0, 0x0102'0304'0506'0708);
+  end.deliver(first);
+  wire::Packet packet = answer();
+  EXPECT_EQ(packet.bth.opcode, Opcode::kRcReadResponseOnly);
+  EXPECT_EQ(packet.bth.psn, kFirstPsn);
+  EXPECT_TRUE(packet.payload.empty());
+  EXPECT_EQ(word(), 0x0102'0304'0506'0708u);
+  end.deliver(write_word(1, 7));
+  EXPECT_EQ(answer().bth.psn, kFirstPsn + 1);
+  end.deliver(first);
+  packet = answer();
+  EXPECT_EQ(packet.bth.opcode, Opcode::kRcReadResponseOnly);
+  EXPECT_EQ(packet.bth.psn, kFirstPsn);
+  EXPECT_EQ(word(), 7u) << "stored again";
+}
+
+TEST_F(Answers, are_refused_to_an_atomic_write_of_anything_but_eight_aligned_bytes) {
+  struct Wrong {
+    std::size_t at;
+    std::uint32_t announced, carried;
+  };
+  for (const Wrong& wrong : {Wrong{4, 8, 8}, Wrong{0, 4, 4}, Wrong{0, 16, 16}, Wrong{0, 8, 4},
+                             Wrong{0, 8, 0}, Wrong{0, 16, 8}}) {
+    SCOPED_TRACE(testing::Message() << wrong.at << ' ' << wrong.announced << ' ' << wrong.carried);
+    RcEnd other(responder_setup());
+    wire::Packet packet = headers_of(Opcode::kRcAtomicWrite, kFirstPsn);
+    packet.reth = {other.remote(wrong.at).address, other.exposed.rkey, wrong.announced};
+    const std::array<std::byte, 16> bytes{};
+    other.deliver(forge(packet, std::span(bytes).first(wrong.carried)));
+    const auto frames = other.answers();
+    ASSERT_EQ(frames.size(), 1u);
+    EXPECT_EQ(frames[0].packet().aeth, wire::Aeth::nak(0, NakCode::kInvalidRequest));
+    EXPECT_EQ(other.state(), QpState::kError);
+  }
+}
+
 TEST_F(Answers, compare_before_they_swap) {
   const std::uint64_t before = word();
   wire::Packet packet = headers_of(Opcode::kRcCompareSwap, kFirstPsn);

@@ -65,6 +65,7 @@ TEST(Ucma, both_ends_agree_on_queue_pair_attributes) {
   EXPECT_EQ(here.dest_qp_num, 0x22U);
   const Gid device = files::shown_devices().front().address;
   EXPECT_EQ(std::memcmp(here.ah_attr.grh.dgid, device.raw.data(), 16), 0);
+  EXPECT_EQ(here.ah_attr.grh.sgid_index, 3) << "the address as RoCE v2";
   ASSERT_EQ(pair.passive.qp_attributes(IBV_QPS_RTS, there), 0);
   EXPECT_EQ(here.rq_psn, there.sq_psn);
 }

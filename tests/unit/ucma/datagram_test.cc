@@ -43,6 +43,7 @@ TEST(UcmaDatagram, the_service_tells_its_queue_pair) {
   EXPECT_EQ(ud.ah_attr.port_num, 1);
   const Gid device = files::shown_devices().front().address;
   EXPECT_EQ(std::memcmp(ud.ah_attr.grh.dgid, device.raw.data(), 16), 0);
+  EXPECT_EQ(ud.ah_attr.grh.sgid_index, 3);
   EXPECT_EQ(passive.accept("again"), EINVAL);
   EXPECT_FALSE(pair.server.next(50));  // who answers hears nothing more
 }

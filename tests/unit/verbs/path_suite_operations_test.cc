@@ -123,6 +123,32 @@ TEST_P(PathOperations, fetch_and_add_wraps_and_returns_what_was_there) {
   EXPECT_EQ(target.word(0), 2u);
 }
 
+TEST_P(PathOperations, an_atomic_write_stores_one_word_and_brings_nothing_back) {
+  auto [qa, qb] = connect();
+  Memory target(b, 24);
+  target.word(0) = 1, target.word(16) = 3;
+  SendRequest write{.wr_id = 1, .op = SendOp::kAtomicWrite, .remote = target.remote(8)};
+  write.operand = 0x0102'0304'0506'0708;
+  post(qa, write);
+  EXPECT_TRUE(is_done(next(a.sends), 1, CompletionOp::kAtomicWrite, 0));
+  EXPECT_EQ(target.word(8), write.operand);
+  EXPECT_EQ(target.word(0), 1u);
+  EXPECT_EQ(target.word(16), 3u);
+  EXPECT_TRUE(is_quiet(b.receives));
+  // The last of several stands, and other work goes on around them.
+  Memory result(a, 8);
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    write.wr_id = i, write.operand = i;
+    post(qa, write);
+    if (i % 8 == 7)
+      post(qa, {.wr_id = i, .op = SendOp::kRead, .remote = target.remote(8)}, {result.sge()});
+    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kAtomicWrite, 0));
+    if (i % 8 != 7) continue;
+    EXPECT_TRUE(is_done(next(a.sends), i, CompletionOp::kRead, 8));
+    EXPECT_EQ(result.word(0), i);
+  }
+}
+
 TEST_P(PathOperations, messages_of_nothing_complete_on_both_sides) {
   auto [qa, qb] = connect();
   for (std::uint64_t i = 0; i < 3; ++i) post_receive(qb, 50 + i);
@@ -146,21 +172,34 @@ TEST_P(PathOperations, messages_of_nothing_complete_on_both_sides) {
   EXPECT_TRUE(is_done(next(a.sends), 5, CompletionOp::kRead, 0));
 }
 
-TEST_P(PathOperations, delay_holds_the_queue_and_only_this_one) {
-  // B1.5: never shorter than asked; how much longer is up to the machine.
-  auto held = connect(), free_link = connect();
-  Memory from(a, 8), to(b, 16);
+TEST_P(PathOperations, delay_holds_what_is_behind_it_for_at_least_its_time) {
+  // B1.5: how much longer is up to the machine.
+  auto [qa, qb] = connect();
+  Memory from(a, 8), to(b, 8);
   from.fill(6);
   constexpr std::chrono::milliseconds kPause{30};
   const auto start = Steady::now();
-  post(held.a, {.wr_id = 1, .op = SendOp::kDelay, .delay_ns = 30'000'000});
-  post(held.a, {.wr_id = 2, .op = SendOp::kWrite, .remote = to.remote(0)}, {from.sge()});
-  post(free_link.a, {.wr_id = 3, .op = SendOp::kWrite, .remote = to.remote(8)}, {from.sge()});
-  EXPECT_TRUE(is_done(next(a.sends), 3, CompletionOp::kWrite, 8));
+  post(qa, {.wr_id = 1, .op = SendOp::kDelay, .delay_ns = 30'000'000});
+  post(qa, {.wr_id = 2, .op = SendOp::kWrite, .remote = to.remote()}, {from.sge()});
   EXPECT_TRUE(is_done(next(a.sends), 1, CompletionOp::kDelay, 0));
   EXPECT_GE(Steady::now() - start, kPause);
   EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kWrite, 8));
   EXPECT_TRUE(to.holds(6, 0, 8));
+}
+
+TEST_P(PathOperations, delay_holds_no_other_queue) {
+  // B1.5: a delay that no machine is slow enough to outlast.
+  auto held = connect(), free_link = connect();
+  Memory from(a, 8), to(b, 16);
+  from.fill(6);
+  post(held.a, {.wr_id = 1, .op = SendOp::kDelay, .delay_ns = 3'600'000'000'000});
+  post(held.a, {.wr_id = 2, .op = SendOp::kWrite, .remote = to.remote(0)}, {from.sge()});
+  post(free_link.a, {.wr_id = 3, .op = SendOp::kWrite, .remote = to.remote(8)}, {from.sge()});
+  EXPECT_TRUE(is_done(next(a.sends), 3, CompletionOp::kWrite, 8));
+  must(held.a.modify(QpState::kError));
+  EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kFlushed));
+  EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kFlushed));
+  EXPECT_TRUE(to.is_zero(0, 8));
 }
 
 TEST_P(PathOperations, work_of_all_kinds_completes_in_order_of_posting) {

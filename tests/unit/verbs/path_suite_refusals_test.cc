@@ -241,6 +241,17 @@ TEST_P(PathRefusals, an_atomic_that_is_not_aligned) {
   EXPECT_TRUE(far.holds(kFar) && near.holds(kNear));
 }
 
+TEST_P(PathRefusals, an_atomic_write_without_the_right_or_not_aligned_or_beyond) {
+  Memory readable(b, 24, Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteAtomic),
+      far(b, 24);
+  readable.fill(kFar), far.fill(kFar);
+  expect_refused({.op = SendOp::kAtomicWrite, .remote = readable.remote()}, {});
+  expect_refused({.op = SendOp::kAtomicWrite, .remote = far.remote(24)}, {});
+  expect_refused({.op = SendOp::kAtomicWrite, .remote = far.remote(4)}, {},
+                 CompletionStatus::kRemoteInvalidRequest, kRequestEvent);
+  EXPECT_TRUE(far.holds(kFar) && readable.holds(kFar));
+}
+
 TEST_P(PathRefusals, a_window_without_the_right) {
   // B4.5: a window narrows what its region allows.
   Link link = connect();

@@ -183,42 +183,83 @@ TEST_P(PathWindows, a_bind_beyond_the_region_fails_and_stops_the_queue) {
   EXPECT_TRUE(wait_until([&] { return link.b.state() == QpState::kError; }));
 }
 
-TEST_P(PathWindows, one_key_serves_many_queue_pairs_and_nodes) {
-  // B4.8
+TEST_P(PathWindows, one_bound_key_serves_many_queue_pairs_and_nodes) {
+  // B4.8: whichever queue pair bound it, all of the address space's serve it, for any number of
+  // peers; bound elsewhere, it serves all of them there and none where it was.
   const Node c(open()), d(open());
-  Memory memory(b, 4 * 8);
+  Memory memory(b, 64, Access::kLocalWrite | Access::kWindowBind);
+  Memory other(b, 64, Access::kLocalWrite | Access::kWindowBind);
+  Link owner = connect();
+  MemoryWindow window = must(b.pd.allocate_window(WindowType::kType1));
   std::vector<Link> links;
   const std::array<const Node*, 4> nodes{&a, &a, &c, &d};
   for (const Node* node : nodes) links.push_back(connect(*node, b));
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    Memory from(*nodes[i], 8);
-    from.fill(10 + i);
-    post(links[i].a, {.wr_id = i, .op = SendOp::kWrite, .remote = memory.remote(8 * i)},
-         {from.sge()});
-    EXPECT_TRUE(is_done(next(nodes[i]->sends), i, CompletionOp::kWrite, 8));
-  }
-  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(memory.holds(10 + i, 8 * i, 8));
+  const auto write_by_all = [&](const Memory& to, RemoteKey key, std::uint32_t seed) {
+    std::vector<CompletionStatus> statuses;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      Memory from(*nodes[i], 8);
+      from.fill(seed + i);
+      const RemoteAddress remote{to.region.address() + 16 + 8 * i, key};
+      post(links[i].a, {.wr_id = i, .op = SendOp::kWrite, .remote = remote}, {from.sge()});
+      statuses.push_back(next(nodes[i]->sends).status);
+    }
+    return statuses;
+  };
+  const auto holds_all = [](const Memory& where, std::uint32_t seed) {
+    bool all = where.is_zero(0, 16) && where.is_zero(48, 16);
+    for (std::uint32_t i = 0; i < 4; ++i) all = all && where.holds(seed + i, 16 + 8 * i, 8);
+    return all;
+  };
+  const std::vector all_done(4, kDone), all_refused(4, kRefused);
+  bind(owner.b, window, memory, 16, 32);
+  const RemoteKey first = window.rkey();
+  EXPECT_EQ(write_by_all(memory, first, 10), all_done);
+  EXPECT_TRUE(holds_all(memory, 10));
+  bind(owner.b, window, other, 16, 32);
+  EXPECT_EQ(write_by_all(other, window.rkey(), 20), all_done);
+  EXPECT_TRUE(holds_all(other, 20));
+  EXPECT_EQ(write_by_all(memory, first, 30), all_refused);
+  EXPECT_TRUE(holds_all(memory, 10));
 }
 
 TEST_P(PathWindows, a_key_travels_in_a_message_and_comes_back_in_the_request) {
-  // B4.11
+  // B4.11: all that the peer knows of the memory came in the message.
   struct Offer {
     RemoteAddress memory;
     std::uint32_t length;
   };
   Link link = connect();
-  Memory offered(b, 500), letter(b, sizeof(Offer)), inbox(a, sizeof(Offer)), data(a, 500);
-  data.fill(2);
-  post_receive(link.a, 50, {inbox.sge()});
-  const Offer offer{offered.remote(), 500};
-  std::memcpy(letter.bytes.data(), &offer, sizeof offer);
-  post(link.b, {.wr_id = 1, .op = SendOp::kSend}, {letter.sge()});
-  EXPECT_TRUE(next(a.receives).ok());
-  Offer got;
-  std::memcpy(&got, inbox.bytes.data(), sizeof got);
-  post(link.a, {.wr_id = 2, .op = SendOp::kWrite, .remote = got.memory}, {data.sge(0, got.length)});
-  EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kWrite, 500));
-  EXPECT_TRUE(offered.holds(2));
+  Memory offered(b, 700, Access::kLocalWrite | Access::kWindowBind);
+  Memory letter(b, sizeof(Offer)), inbox(a, sizeof(Offer)), data(a, 500), back(a, 500);
+  MemoryWindow window = must(b.pd.allocate_window(WindowType::kType1));
+  for (std::uint32_t turn = 0; turn < 3; ++turn) {
+    data.fill(2 + turn);
+    std::fill(offered.bytes.begin(), offered.bytes.end(), std::byte{0});
+    const std::uint64_t offset = 100 - 50 * turn;
+    post_receive(link.a, 50, {inbox.sge()});
+    // The bind is in front of the message, so the key works when it arrives.
+    SendRequest request = window.bind_request(offered.region, offset, 500, kWindowRights);
+    request.wr_id = 900;
+    must(link.b.post_send(request));
+    const Offer offer{{offered.region.address() + offset, window.rkey()}, 500};
+    std::memcpy(letter.bytes.data(), &offer, sizeof offer);
+    post(link.b, {.wr_id = 1, .op = SendOp::kSend}, {letter.sge()});
+    EXPECT_TRUE(next(a.receives).ok());
+    Offer got;
+    std::memcpy(&got, inbox.bytes.data(), sizeof got);
+    EXPECT_EQ(got.memory.key, window.rkey());
+    post(link.a, {.wr_id = 2, .op = SendOp::kWrite, .remote = got.memory},
+         {data.sge(0, got.length)});
+    EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kWrite, 500));
+    post(link.a, {.wr_id = 3, .op = SendOp::kRead, .remote = got.memory},
+         {back.sge(0, got.length)});
+    EXPECT_TRUE(is_done(next(a.sends), 3, CompletionOp::kRead, 500));
+    EXPECT_TRUE(back.holds(2 + turn));
+    EXPECT_TRUE(offered.holds(2 + turn, offset, 500));
+    EXPECT_TRUE(offered.is_zero(0, offset) && offered.is_zero(offset + 500, 200 - offset));
+    EXPECT_TRUE(is_done(next(b.sends), 900, CompletionOp::kBind, 0));
+    EXPECT_TRUE(is_done(next(b.sends), 1, CompletionOp::kSend, sizeof(Offer)));
+  }
 }
 
 }  // namespace

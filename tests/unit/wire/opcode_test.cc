@@ -51,6 +51,7 @@ TEST(OpcodeTable, header_lengths_are_those_of_the_specification) {
   }
   EXPECT_EQ(info(Opcode::kRcSendLastWithInvalidate).header_bytes, 16);
   EXPECT_EQ(info(Opcode::kRcSendOnlyWithInvalidate).header_bytes, 16);
+  EXPECT_EQ(info(Opcode::kRcAtomicWrite).header_bytes, 28);
   EXPECT_EQ(info(Opcode::kRdResync).header_bytes, 24);
   EXPECT_EQ(info(Opcode::kUdSendOnly).header_bytes, 20);
   EXPECT_EQ(info(Opcode::kUdSendOnlyWithImmediate).header_bytes, 24);
@@ -95,7 +96,7 @@ TEST(MakeOpcode, finds_every_opcode_by_its_properties) {
 TEST(MakeOpcode, has_exactly_as_many_combinations_as_opcodes) {
   std::size_t found = 0;
   for (unsigned service = 0; service < 5; ++service) {
-    for (unsigned operation = 0; operation < 10; ++operation) {
+    for (unsigned operation = 0; operation < 11; ++operation) {
       for (unsigned position = 0; position < 4; ++position) {
         for (unsigned flags = 0; flags < 4; ++flags) {
           found +=

@@ -89,7 +89,8 @@ inline std::vector<Opcode> every_opcode() {
   auto range = [&out](unsigned from, unsigned to) {
     for (unsigned raw = from; raw <= to; ++raw) out.push_back(static_cast<Opcode>(raw));
   };
-  range(0x00, 0x14), range(0x16, 0x17), range(0x20, 0x2B), range(0x40, 0x55), range(0x64, 0x65);
+  range(0x00, 0x14), range(0x16, 0x17), range(0x1D, 0x1D), range(0x20, 0x2B), range(0x40, 0x55),
+      range(0x64, 0x65);
   out.push_back(static_cast<Opcode>(0x81));
   return out;
 }
