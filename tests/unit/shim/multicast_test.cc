@@ -1,4 +1,6 @@
 // Multicast groups through libibverbs' ABI, inside one process.
+#include <unistd.h>
+
 #include "unit/shim/verbs_fixture.h"
 
 namespace weft::test {
@@ -18,6 +20,10 @@ struct ShimMulticast : VerbsProgram {
     }
     group.raw[0] = 0xFF;
     group.raw[1] = 0x0E;
+    // A group of its own: processes with the same address share their groups, and other tests run
+    // at the same time.
+    const pid_t process = getpid();
+    std::memcpy(&group.raw[8], &process, sizeof process);
     group.raw[15] = 1;
     ibv_ah_attr attr{};
     attr.port_num = 1;
