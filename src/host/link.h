@@ -21,24 +21,28 @@
 
 namespace weft::host {
 
-/// Wakes the helper of the other process if it sleeps, once for each sleep: by a message on the
-/// link's own socket. Nobody else has that, and neither side can make the other wait there. Any
-/// thread.
+/// Wakes whoever sleeps in the other process, once for each request: by a message on the link's own
+/// socket. Nobody else has that, and neither side can make the other wait there. Any thread.
 class Doorbell {
  public:
   /// After giving the process something. `fence`: what was given needs one to be seen first.
   void ring(const ProcessView& process, const LocalSocket& socket, bool fence) {
     flight_order(fence);
-    const std::uint32_t nap = process.nap();
-    if (nap != 0 && nap != rung_for_.load(std::memory_order_relaxed)) [[unlikely]] {
+    const std::uint32_t request = process.wake_request();
+    if (!has_answered(request)) [[unlikely]] {
       socket.wake();
       // After: whoever finds it here counts on a message that has been sent.
-      rung_for_.store(nap, std::memory_order_relaxed);
+      answered_.store(request, std::memory_order_relaxed);
     }
   }
 
+  /// Whether ring() would wake nobody.
+  bool has_answered(std::uint32_t request) const {
+    return request == answered_.load(std::memory_order_relaxed);
+  }
+
  private:
-  std::atomic<std::uint32_t> rung_for_{0};
+  std::atomic<std::uint32_t> answered_{0};
 };
 
 /// An initiator in another process, as its target sees it. Constant but for what is said.
@@ -65,7 +69,7 @@ struct Inbound {
     ring.give_back();
     ring_doorbell();
   }
-  /// Wakes the initiator's helper if it sleeps. After giving records back.
+  /// Wakes the initiator if it asks for it. After giving records back.
   void ring_doorbell() { doorbell.ring(process, socket, fence); }
 };
 
@@ -123,7 +127,9 @@ class Outbound {
     called_gid_ = gid;
     called_block_ = block;
   }
-  /// Wakes the target's helper if it sleeps. After publishing.
+  /// The target asks to be woken, and we have not done so.
+  bool wants_wake() const { return !doorbell_.has_answered(process.wake_request()); }
+  /// Wakes the target if it asks for it. After publishing.
   void ring_doorbell() { doorbell_.ring(process, socket_, fence); }
 
   /// Where the arena is in this process; empty when it has not been sent (yet).

@@ -125,6 +125,8 @@ void Presence::forget(std::uint64_t id) {
 // ---- events ---------------------------------------------------------------------------------
 
 void Presence::serve() {
+  if (!serving_.try_lock()) return;
+  const std::lock_guard serving(serving_, std::adopt_lock);
   std::array<epoll_event, kEventsPerServe> events;
   const int epoll = epoll_.checked();
   if (epoll < 0) return lose_everything();
@@ -133,6 +135,7 @@ void Presence::serve() {
     on_event(events[static_cast<std::size_t>(i)].data.u64,
              events[static_cast<std::size_t>(i)].events);
   }
+  if (n > 0) page_->wakes_were_taken();
   if (host::arenas_gone() != arenas_gone_.load(std::memory_order_relaxed) ||
       some_do_not_listen_.load(std::memory_order_relaxed)) {
     const std::lock_guard guard(lock_);

@@ -2,12 +2,12 @@
 // those that did (inbound: they initiate, we serve), and its own links to others (outbound: we
 // initiate). A link has one ring, from initiator to target; two processes that both initiate have
 // two links. Handshake, hang-ups and what arrives on sockets are seen to by serve(), which the
-// helper thread calls when wait_fd() is readable.
+// helper thread, or a program that sleeps on its own, calls when wait_fd() is readable.
 //
 // Names: "weft/<address>/<block>" for every block of 4096 queue-pair numbers and every address of
 // the controller, so numbers are unique per address and a number leads to its process.
 //
-// claim_block(), reach(), links and drain() from any thread; serve() one at a time.
+// claim_block(), reach(), links, drain() and serve() from any thread.
 #pragma once
 
 #include <atomic>
@@ -38,6 +38,7 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   /// `slot`, `slot` + `slots`, ...
   Result<std::uint32_t> claim_block(std::uint32_t slot = 0, std::uint32_t slots = 1);
   PublicTables& tables() { return *tables_; }
+  ProcessPage& page() { return *page_; }
 
   /// The link to whoever has this queue pair: a new one may not be welcome yet; ask it again.
   /// kNotFound: nobody on this host; kNotPermitted: another user's.
@@ -45,7 +46,8 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
 
   /// -1 when the program has closed it.
   int wait_fd() const { return epoll_.checked(); }
-  /// Accepts, answers, and finds out who died.
+  /// Accepts, answers, takes wake-ups, and finds out who died. Does nothing while another thread
+  /// is at it.
   void serve();
   bool has_links() const { return links_.load(std::memory_order_relaxed) != 0; }
   /// How many there are, of both kinds.
@@ -118,8 +120,8 @@ class Presence final : public memory::KeyPublisher, private ExecListener {
   std::vector<std::shared_ptr<Inbound>> inbound_;    ///< under receive_lock
   std::vector<std::shared_ptr<Outbound>> outbound_;  ///< under receive_lock
 
-  // serve()'s own.
-  std::uint64_t arenas_dropped_ = 0;                  ///< when links were looked through last
+  base::Lock serving_;                ///< only ever tried; guards what is serve()'s own:
+  std::uint64_t arenas_dropped_ = 0;  ///< when links were looked through last
   std::vector<std::shared_ptr<Outbound>> releasing_;  ///< that have some still mapped
 
   base::Lock lock_;  ///< guards what follows; nothing is taken under it

@@ -132,6 +132,7 @@ bool ProcessPage::renew() {
   fresh.flight_count.store(page().flight_count.load(std::memory_order_acquire),
                            std::memory_order_relaxed);
   std::memcpy(&fresh.alive, &page().alive, sizeof fresh.alive);
+  answer_taken_.store(true, std::memory_order_seq_cst);
   return memory_.replace_by(std::move(*memory));
 }
 
@@ -167,9 +168,21 @@ void ProcessPage::adopt_liveness() {
   adopted_.store(true, std::memory_order_release);
 }
 
-void ProcessPage::set_sleeping(bool sleeping) {
-  if (sleeping && ++naps_ == 0) ++naps_;
-  page().nap.store(sleeping ? naps_ : 0, std::memory_order_seq_cst);
+void ProcessPage::request_wake() {
+  // Else the last request stands: an answer to it lies in a socket, for whoever sleeps there.
+  if (!answer_taken_.exchange(false, std::memory_order_seq_cst)) return;
+  std::uint32_t number = requests_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number == 0) number = requests_.fetch_add(1, std::memory_order_relaxed) + 1;
+  // Of two that ask at once either number may stay: both are new to every neighbour.
+  page().wake_request.store(number, std::memory_order_seq_cst);
+  // Neighbours publish without a fence and then look at the request: the barrier is ours.
+  barrier();
+}
+
+void ProcessPage::wakes_were_taken() {
+  // seq_cst: either we see who sleeps, or they see that they have to ask anew.
+  answer_taken_.store(true, std::memory_order_seq_cst);
+  if (watchers_.load(std::memory_order_seq_cst) != 0) request_wake();
 }
 
 FlightSlot* ProcessPage::enlist() {

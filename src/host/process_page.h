@@ -1,5 +1,5 @@
 // What this process shows of itself to all its neighbours on the host, read-only for them: whether
-// it lives, whether its helper sleeps, and what its threads are working on in other processes.
+// it lives, whether it wants to be woken, and what its threads are working on in other processes.
 //
 // Liveness: a robust lock that the helper thread takes and never gives back. The kernel marks it
 // when the process ends or becomes another program by exec, before the process number can be used
@@ -47,8 +47,9 @@ struct ProcessPageLayout {
   std::uint64_t magic;
   /// Publishing threads order their words by a fence of their own; otherwise by membarrier.
   std::uint32_t cannot_membarrier;
-  /// The number of the helper's sleep, wake it after giving it something; 0 while it is awake.
-  std::atomic<std::uint32_t> nap;
+  /// The number of the last request for a wake-up: whoever gives the process something, and has
+  /// not answered this request, wakes it. 0: nobody there has ever asked.
+  std::atomic<std::uint32_t> wake_request;
   std::atomic<std::uint32_t> flight_count;
   std::atomic<std::uint32_t> closed;  ///< not to be copied from or to by number: exec is near
   alignas(64) pthread_mutex_t alive;
@@ -64,9 +65,8 @@ class ProcessView {
   static Result<ProcessView> receive(StrangeFd fd);
 
   bool alive() const;
-  bool sleeping() const { return nap() != 0; }
-  /// The number of its sleep, another for each; 0: it is awake.
-  std::uint32_t nap() const { return page().nap.load(std::memory_order_relaxed); }
+  /// The number of its last request for a wake-up; 0: there was none.
+  std::uint32_t wake_request() const { return page().wake_request.load(std::memory_order_relaxed); }
   bool cannot_membarrier() const { return page().cannot_membarrier != 0; }
   /// Asked after a flight word was published: see exec.h.
   bool closed_to_copies() const { return page().closed.load(std::memory_order_acquire) != 0; }
@@ -97,8 +97,15 @@ class ProcessPage {
   /// The calling thread lives as long as the process: its end is the end of `alive`.
   void adopt_liveness();
   bool has_liveness() const { return adopted_.load(std::memory_order_acquire); }
-  /// By one thread, the helper.
-  void set_sleeping(bool sleeping);
+  // Wake-ups (docs/memory-model.md, 3). Each neighbour answers a request once.
+  /// From now on somebody may sleep on the links' sockets; until end_watch().
+  void begin_watch() { watchers_.fetch_add(1, std::memory_order_seq_cst); }
+  void end_watch() { watchers_.fetch_sub(1, std::memory_order_relaxed); }
+  /// After begin_watch(), before a sleep. What neighbours gave without a wake-up is visible when
+  /// this returns: the caller looks for it, and then sleeps.
+  void request_wake();
+  /// After wake-ups were taken out of sockets. Whoever took them then looks for what they were for.
+  void wakes_were_taken();
   /// Counts: several threads may try to exec at once.
   void close_to_copies(bool closed);
   bool cannot_membarrier() const { return page().cannot_membarrier != 0; }
@@ -126,7 +133,10 @@ class ProcessPage {
   SharedMemory memory_;
   pid_t process_ = 0;
   std::atomic<bool> adopted_{false};
-  std::uint32_t naps_ = 0;
+  std::atomic<std::uint32_t> requests_{0};
+  std::atomic<std::uint32_t> watchers_{0};
+  /// The last request may have been answered, and the answer is gone.
+  std::atomic<bool> answer_taken_{true};
   [[gnu::tls_model("initial-exec")]] static constinit thread_local FlightSlot* my_slot_;
 };
 

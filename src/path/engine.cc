@@ -21,6 +21,7 @@ constexpr std::size_t kFramesPerPoll = 128;
 /// again.
 constexpr Nanoseconds kHold_ns = 3'000;
 constexpr std::uint32_t kRunsPerProgress = 64;
+constexpr int kRoundsPerSettle = 4;
 /// More than a receive buffer of the usual size holds.
 constexpr unsigned kMostFullRounds = 256;
 
@@ -234,9 +235,26 @@ void Engine::add_port(port::Port& port) {
   receivers_.push_back(std::make_unique<PortReceiver>(*this, port));
 }
 
-void Engine::set_wake(std::function<void(Nanoseconds)> wake) {
+void Engine::set_wake(std::function<void(Nanoseconds)> wake, std::function<void()> attend) {
   const std::lock_guard guard(lock_);
   wake_ = std::move(wake);
+  attend_ = std::move(attend);
+}
+
+void Engine::set_waker(Waker waker) {
+  polls_when_armed_.store(polls(), std::memory_order_relaxed);
+  const bool same = waker_.load(std::memory_order_relaxed) == waker;
+  if (!same || waker == Waker::kHelper) waker_.store(waker, std::memory_order_seq_cst);
+  if (waker != Waker::kHelper) return;
+  const std::lock_guard guard(lock_);
+  if (attend_) attend_();
+}
+
+void Engine::settle() {
+  if (source_ != nullptr && source_->active()) source_->settle();
+  // Not counted as a poll: acknowledgements do not wait for another one.
+  for (int round = 0; round < kRoundsPerSettle && progress(); ++round) {
+  }
 }
 
 std::vector<int> Engine::wait_fds() const {

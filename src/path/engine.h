@@ -38,12 +38,23 @@ class Source {
   /// For whoever has found this completion queue empty: the message that it most likely waits for,
   /// if that is there, with nothing else done. False: poll().
   virtual bool receive(const queue::CompletionQueue&, Completion*) { return false; }
-  /// True when poll() would find something. Asked before the helper sleeps.
+  /// True when poll() would find something that has come, or when another thread is at it.
+  virtual bool has_arrivals() = 0;
+  /// The same, or when something is owed to others. Asked before the helper sleeps.
   virtual bool has_work() = 0;
+  /// Gives others what is owed to them: nobody may poll for long.
+  virtual void settle() = 0;
+  /// Somebody is about to sleep on wait_fd(), or will, until end_watch().
+  virtual void begin_watch() = 0;
+  virtual void end_watch() = 0;
+  /// After begin_watch(): from now on others make wait_fd() readable when they give us something;
+  /// what they gave before is visible to has_arrivals().
+  virtual void request_wake() = 0;
   /// How many requests were executed that a peer waits for and the program never sees: reads and
   /// atomics. Such a peer is likely to ask again at once.
   virtual std::uint64_t served_unseen() const { return 0; }
-  /// When this fd is readable, serve() must be called, whether the program polls or not.
+  /// When this fd is readable, serve() must be called, whether the program polls or not. Any
+  /// thread.
   virtual int wait_fd() const = 0;
   virtual void serve() = 0;
   /// The program ends without closing anything: what is owed to others is given now. Must not wait.
@@ -98,8 +109,12 @@ class Engine final : public queue::Scheduler {
   void poll() {
     if ((source_ == nullptr || !source_->active()) && idle()) return;
     count_poll();
-    progress();
+    // Who has armed a queue and finds nothing is about to sleep.
+    if (!progress() && armed() != 0) [[unlikely]]
+      settle();
   }
+  /// For a program that is about to sleep: what waits for company or for a later poll goes out now.
+  void settle();
   /// The short way of a poll, to be tried first: see Source.
   bool receive(const queue::CompletionQueue& cq, Completion* out) {
     if (source_ == nullptr || !source_->active() || !source_->receive(cq, out)) return false;
@@ -117,12 +132,49 @@ class Engine final : public queue::Scheduler {
   std::uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
   void count_poll() { polls_.store(polls() + 1, std::memory_order_relaxed); }
 
-  /// Called, with the engine's lock held, when work was handed over that nobody may be waiting for.
-  void set_wake(std::function<void(Nanoseconds deadline)> wake);
+  // ---- queues that are armed ----
+
+  /// Who is woken by what arrives while a completion queue is armed.
+  enum class Waker : std::uint8_t {
+    kHelper,   ///< the helper, which makes progress and so wakes the program
+    kProgram,  ///< the program itself; the helper takes over if nothing is done
+  };
+  /// A queue was armed, whose program will be woken by its channel.
+  void count_armed() {
+    armed_.fetch_add(1, std::memory_order_relaxed);
+    if (source_ != nullptr) source_->begin_watch();
+  }
+  /// It has had its event, or is gone.
+  void count_fired() {
+    armed_.fetch_sub(1, std::memory_order_relaxed);
+    if (source_ != nullptr) source_->end_watch();
+  }
+  std::uint32_t armed() const { return armed_.load(std::memory_order_relaxed); }
+  /// At each arming. kHelper: the helper watches from now on what may arrive.
+  void set_waker(Waker waker);
+  Waker waker() const { return waker_.load(std::memory_order_relaxed); }
+  /// The helper is the one who has to see to what arrives, at once: a queue is armed, and the
+  /// program has not taken to polling since.
+  bool needs_helper() const {
+    return armed() != 0 && waker_.load(std::memory_order_seq_cst) == Waker::kHelper &&
+           polls() - polls_when_armed_.load(std::memory_order_relaxed) < kSpins;
+  }
+
+  /// `wake` is called, with the engine's lock held, when work was handed over that nobody may be
+  /// waiting for; `attend` when the helper must watch what arrives, though the program polled just
+  /// now.
+  void set_wake(std::function<void(Nanoseconds deadline)> wake,
+                std::function<void()> attend = nullptr);
   std::vector<int> wait_fds() const;
+  /// False: whatever happens here is done by the program's own calls.
+  bool can_receive() const {
+    return !receivers_.empty() || (source_ != nullptr && source_->active());
+  }
 
  private:
   class PortReceiver;
+  /// So many polls since it last armed a queue, and a program is taken for one that spins.
+  static constexpr std::uint64_t kSpins = 256;
 
   bool progress_with_ports();
   bool fire_timers();
@@ -162,10 +214,15 @@ class Engine final : public queue::Scheduler {
   RunList unfinished_;  ///< with work, or a time-out, to see to
   std::vector<queue::QueuePair*> heap_;
   std::function<void(Nanoseconds)> wake_;
+  std::function<void()> attend_;
   std::atomic<std::uint32_t> runnable_{0};  ///< in both lists
   std::atomic<std::uint32_t> failures_{0};  ///< in failed_
   std::atomic<Nanoseconds> earliest_{kNever};
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint32_t> armed_{0};
+  std::atomic<std::uint64_t> polls_when_armed_{0};
+  // seq_cst: the helper looks at it after it has said that it dozes, and attend() after this.
+  std::atomic<Waker> waker_{Waker::kHelper};
   /// When all ports were last looked at; what came before that has been seen.
   std::atomic<Nanoseconds> looked_at_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;

@@ -205,8 +205,8 @@ bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request)
   }
   SendWqe* wqe = qp.sq.reserve();
   if (wqe == nullptr || qp.sq.max_sge() == 0 || not_before_ != 0 || !peer_.holds() ||
-      link_->dead.load(std::memory_order_relaxed) || link_->process.sleeping() ||
-      qp.extended_initiator) [[unlikely]] {
+      link_->dead.load(std::memory_order_relaxed) || link_->wants_wake() || qp.extended_initiator)
+      [[unlikely]] {
     return false;
   }
   host::Record* record = outbox_.reserve(qp, kLineBytes);

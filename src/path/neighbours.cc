@@ -78,6 +78,7 @@ Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable&
                        queue::Scheduler& scheduler, Walk walk)
     : Source(presence->links()),
       presence_(std::move(presence)),
+      page_(presence_->page()),
       table_(table),
       scheduler_(scheduler),
       walk_(std::move(walk)) {}
@@ -215,18 +216,26 @@ bool Neighbours::in_a_hurry() {
   return false;
 }
 
-bool Neighbours::has_work() {
+bool Neighbours::has_work(bool owed_counts) {
   if (!presence_->receive_lock.try_lock()) return true;
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
   for (const auto& link : presence_->inbound()) {
-    if (link->ring.ready() || link->owed > 0 || link->dead.load(std::memory_order_acquire))
+    if (link->ring.ready() || (owed_counts && link->owed > 0) ||
+        link->dead.load(std::memory_order_acquire)) {
       return true;
+    }
   }
   for (const auto& link : presence_->outbound()) {
     const std::lock_guard ring_guard(link->lock);
     if (link->ring.moved() || link->dead.load(std::memory_order_acquire)) return true;
   }
   return false;
+}
+
+void Neighbours::settle() {
+  if (!presence_->receive_lock.try_lock()) return;  // somebody polls
+  const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
+  pay_debts();
 }
 
 /// Gives the lines of the records that were served.

@@ -51,7 +51,12 @@ class Neighbours final : public Source {
   // Source
   bool poll() override;
   bool receive(const queue::CompletionQueue& cq, Completion* out) override;
-  bool has_work() override;
+  bool has_arrivals() override { return has_work(false); }
+  bool has_work() override { return has_work(true); }
+  void settle() override;
+  void begin_watch() override { page_.begin_watch(); }
+  void end_watch() override { page_.end_watch(); }
+  void request_wake() override { page_.request_wake(); }
   std::uint64_t served_unseen() const override {
     return served_unseen_.load(std::memory_order_relaxed);
   }
@@ -60,6 +65,7 @@ class Neighbours final : public Source {
   void farewell() override;
 
  private:
+  bool has_work(bool owed_counts);
   bool receive_expected(const queue::CompletionQueue& cq, Completion* out);
   bool serve_rings();
   void serve(host::Inbound& link, LastServed& last);
@@ -77,6 +83,7 @@ class Neighbours final : public Source {
   bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe);
 
   std::unique_ptr<host::Presence> presence_;
+  host::ProcessPage& page_;
   QueuePairTable& table_;
   queue::Scheduler& scheduler_;
   Walk walk_;

@@ -50,14 +50,16 @@ void CompletionQueue::notify(bool solicited) {
   if (listener_ != nullptr) listener_->on_completion_event(*this);
 }
 
-void CompletionQueue::request_notify(bool solicited_only) {
+bool CompletionQueue::request_notify(bool solicited_only) {
   const std::lock_guard guard(lock_);
+  const bool was_armed = armed_ != Armed::kNo;
   // An armed "any" is never weakened to "solicited" by a later call.
   if (armed_ != Armed::kAny) armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
   const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
   const std::uint32_t newest = armed_ == Armed::kSolicited ? last_solicited_ : tail;
   const auto is_after = [&](std::uint32_t seen) { return tail - seen > tail - newest; };
   if (is_after(notified_) && is_after(head_.load(std::memory_order_relaxed))) notify(true);
+  return !was_armed;
 }
 
 void CompletionQueue::forget(Qpn qpn, Forgotten what) {

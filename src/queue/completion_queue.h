@@ -111,8 +111,10 @@ class CompletionQueue {
   }
 
   /// Arms the queue. A completion that waits, and came after the last event, gives its event at
-  /// once: a program that arms too late does not wait for ever.
-  void request_notify(bool solicited_only);
+  /// once: a program that arms too late does not wait for ever. False: it was armed already.
+  bool request_notify(bool solicited_only);
+  /// For the owner, when nobody else uses it any more.
+  bool armed() const { return armed_ != Armed::kNo; }
   /// Takes out what waits of that queue pair, whose owner does not want it any more: all of it, or
   /// all but the news that its own work was done.
   enum class Forgotten : std::uint8_t { kAll, kAllButDone };

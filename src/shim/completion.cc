@@ -227,14 +227,15 @@ int ibv_get_cq_event(ibv_comp_channel* shown, ibv_cq** cq, void** owner) {
   weft::verbs::ChannelObject& object = Inside::of(channel.channel);
   // In a child after fork the events are the parent's.
   int error = context.controller().inherited() ? ENODEV : 0;
+  bool waited = false;
   while (error == 0) {
-    const std::uint32_t seen = object.signal.seen();
     const auto number = object.pop();
     if (!number) {
-      // The program's own way of waiting, or of not waiting; the helper thread makes progress.
-      error = object.signal.wait(seen);
+      waited = true;
+      error = context.controller().waiting().wait(object);
       continue;
     }
+    if (!waited) object.count_found();
     const bool found = context.cqs.with(*number, [&](Cq& got) {
       pthread_mutex_lock(&got.shown.mutex);
       ++got.events_given;

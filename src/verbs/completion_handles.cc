@@ -1,6 +1,5 @@
 #include <fmt/format.h>
-#include <poll.h>
-
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -34,22 +33,31 @@ constexpr auto kNap = std::chrono::microseconds(50);
 CompletionChannel::CompletionChannel(std::shared_ptr<ChannelObject> object)
     : object_(std::move(object)) {}
 
-int CompletionChannel::fd() const { return object_->signal.fd(); }
+int CompletionChannel::fd() const { return object_->set.fd(); }
 
-std::optional<std::uint32_t> CompletionChannel::next_event() const { return object_->pop(); }
+std::optional<std::uint32_t> CompletionChannel::next_event() const {
+  auto number = object_->pop();
+  // The descriptor may be readable for what has arrived and has yet to become an event.
+  if (!number && !object_->controller->inherited() &&
+      object_->controller->waiting().look(*object_)) {
+    number = object_->pop();
+  }
+  return number;
+}
 
 Result<std::uint32_t> CompletionChannel::wait(std::chrono::nanoseconds timeout) const {
   const auto deadline = Steady::now() + timeout;
+  if (auto ok = object_->controller->check_ours(); !ok) return tl::unexpected(ok.error());
+  object_->controller->poll();
   for (;;) {
-    object_->controller->poll();
     if (auto number = object_->pop()) return *number;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Steady::now());
-    if (left.count() <= 0) {
+    const auto left = (deadline - Steady::now()).count();
+    if (left <= 0) {
       return fail(Errc::kTimedOut, "no completion event within the time allowed");
     }
-    pollfd wait{object_->signal.fd(), POLLIN, 0};
-    // Bounded steps: a time-out of ours may be due although nothing arrives.
-    ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 10)));
+    const int error = object_->controller->waiting().wait(*object_, static_cast<Nanoseconds>(left));
+    if (error != 0 && error != EINTR)
+      return fail(Errc::kSystem, "channel: the program has closed its descriptor");
   }
 }
 
@@ -87,7 +95,7 @@ Result<Completion> CompletionQueue::wait(std::chrono::nanoseconds timeout) const
 }
 
 void CompletionQueue::request_notify(bool solicited_only) const {
-  object_->queue.request_notify(solicited_only);
+  object_->request_notify(solicited_only);
 }
 
 Result<void> CompletionQueue::resize(std::uint32_t capacity) const {

@@ -29,6 +29,7 @@
 #include "verbs/event_queue.h"
 #include "verbs/management.h"
 #include "verbs/qpn_blocks.h"
+#include "verbs/waiting.h"
 #include "weft/verbs.h"
 
 namespace weft::verbs {
@@ -78,6 +79,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   bool on_network(std::uint8_t port) const { return ports_[port - 1u].wire != nullptr; }
   memory::KeyTable& keys() { return keys_; }
   path::Engine& engine() { return engine_; }
+  Waiting& waiting() { return waiting_; }
   obs::Counters& counters() { return counters_; }
   base::Random& random() { return *environment_.random; }
 
@@ -206,6 +208,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::atomic<std::uint32_t> next_number_{1};
   std::atomic<std::uint32_t> management_psn_{0};
   path::Engine engine_;
+  Waiting waiting_{engine_};
   queue::Shared shared_;
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
 

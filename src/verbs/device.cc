@@ -91,7 +91,9 @@ Result<CompletionQueue> Device::create_cq(std::uint32_t capacity,
 Result<CompletionChannel> Device::create_channel() const {
   auto object = std::make_shared<ChannelObject>();
   object->controller = controller_;
-  if (auto opened = object->signal.open(false); !opened) return tl::unexpected(opened.error());
+  const auto signal = object->signal.open(false);
+  if (!signal) return tl::unexpected(signal.error());
+  if (auto opened = object->set.open(*signal); !opened) return tl::unexpected(opened.error());
   return CompletionChannel(std::move(object));
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/biased_lock.h"
@@ -70,7 +71,7 @@ void Helper::attach(path::Engine& engine) {
     const std::lock_guard guard(mutex_);
     clients_.push_back({&engine, engine.polls()});
   }
-  engine.set_wake([this](Nanoseconds deadline) { wake(deadline); });
+  engine.set_wake([this](Nanoseconds deadline) { wake(deadline); }, [this] { attend(); });
   if (engine.source() != nullptr) {
     if (auto page = host::ProcessPage::mine()) {
       const std::lock_guard guard(mutex_);
@@ -125,34 +126,63 @@ void Helper::wake(Nanoseconds deadline) {
   if (deadline < asleep_until_.load(std::memory_order_seq_cst)) ring();
 }
 
+/// A program has armed a queue, and counts on the helper.
+void Helper::attend() {
+  // seq_cst on both sides: either we see that it dozes, or it sees the queue before it does.
+  if (dozes_.load(std::memory_order_seq_cst)) ring();
+}
+
 /// One pass over all engines. False: nothing was left to do.
-bool Helper::serve(Nanoseconds* deadline, bool* polled) {
+bool Helper::serve(Nanoseconds* deadline, Rest* rest) {
   const std::lock_guard guard(mutex_);
   bool did = false;
   *deadline = kNever;
-  *polled = false;
-  for (Client& client : clients_) {
-    const std::uint64_t polls = client.engine->polls();
-    if (polls != client.polls_seen) {
-      client.polls_seen = polls;
-      *polled = true;  // the program does its own work
-      continue;
-    }
-    for (int round = 0; round < kRoundsPerServe && client.engine->progress(); ++round) did = true;
-    const path::Source* source = client.engine->source();
-    if (source != nullptr && source->served_unseen() != client.served_unseen) {
-      client.served_unseen = source->served_unseen();
-      lingers_until_ = clock_.now() + kLinger_ns;
-    }
-    *deadline = std::min(*deadline, client.engine->next_deadline());
-    if (client.engine->has_runnable()) *deadline = 0;
-  }
+  *rest = Rest::kSleep;
+  for (Client& client : clients_) did |= serve(client, deadline, rest);
+  woken_by_arrival_ = false;
   // Sockets last: who was woken for a record has a peer that waits for it. What they bring to do is
   // seen before the helper sleeps.
+  if (*rest == Rest::kLeave) return did;
   for (const Client& client : clients_) {
     if (path::Source* source = client.engine->source()) source->serve();
   }
   return did;
+}
+
+bool Helper::serve(Client& client, Nanoseconds* deadline, Rest* rest) {
+  path::Engine& engine = *client.engine;
+  const std::uint64_t polls = engine.polls();
+  const bool polled = std::exchange(client.polls_seen, polls) != polls;
+  const bool armed = engine.armed() != 0;
+  const bool program_wakes = armed && engine.waker() == path::Engine::Waker::kProgram;
+  const bool has_had_its_moment = std::exchange(client.left_to_program, false);
+  if (!engine.needs_helper()) {
+    if (polled) {  // the program does its own work
+      // Who takes wake-ups while a queue is armed asks for more of them.
+      *rest = std::max(*rest, armed ? Rest::kLeave : Rest::kDoze);
+      return false;
+    }
+    if (program_wakes && woken_by_arrival_ && !has_had_its_moment) {
+      client.left_to_program = true;
+      *rest = Rest::kLeave;
+      return false;
+    }
+  }
+  bool did = false;
+  for (int round = 0; round < kRoundsPerServe && engine.progress(); ++round) did = true;
+  const path::Source* source = engine.source();
+  if (source != nullptr && source->served_unseen() != client.served_unseen) {
+    client.served_unseen = source->served_unseen();
+    lingers_until_ = clock_.now() + kLinger_ns;
+  }
+  *deadline = std::min(*deadline, engine.next_deadline());
+  if (engine.has_runnable()) *deadline = 0;
+  return did;
+}
+
+bool Helper::anybody_needs_help() const {
+  return std::ranges::any_of(clients_,
+                             [](const Client& client) { return client.engine->needs_helper(); });
 }
 
 /// The program has closed the old one.
@@ -161,28 +191,24 @@ void Helper::renew_wake_fd() {
   make_wake_fd();
 }
 
-void Helper::sleep(Nanoseconds deadline, bool polled) {
+void Helper::sleep(Nanoseconds deadline, Rest rest) {
   WEFT_ASSERT(!memory::Flight::holds_any());  // whoever takes it away would wait until we wake
   if (!host::is_ours(wake_fd_)) renew_wake_fd();
   fds_.assign(1, {wake_fd_, POLLIN, 0});
   const Nanoseconds now = clock_.now();
-  Nanoseconds until = std::min(deadline, now + (polled ? kDoze_ns : kLongest_ns));
+  const bool sleeps = rest == Rest::kSleep;
+  Nanoseconds until = std::min(deadline, now + (sleeps ? kLongest_ns : kDoze_ns));
   {
     const std::lock_guard guard(mutex_);
     naps_.fetch_add(1, std::memory_order_release);
-    for (const Client& client : clients_) {
-      const path::Source* source = client.engine->source();
-      if (source != nullptr) fds_.push_back({source->wait_fd(), POLLIN, 0});
-      if (polled) continue;
-      for (const int fd : client.engine->wait_fds()) {
-        // A number that the program took from us would keep us awake, or never wake us.
-        if (host::is_ours(fd)) fds_.push_back({fd, POLLIN, 0});
-      }
-    }
-    if (!polled) {
+    watch_arrivals(rest);
+    if (sleeps) {
       asleep_until_.store(until, std::memory_order_seq_cst);
-      if (host::ProcessPage* page = page_) page->set_sleeping(true);
+      if (host::ProcessPage* page = page_) page->begin_watch();
       if (missed_something(&until)) until = now;
+    } else {
+      dozes_.store(true, std::memory_order_seq_cst);
+      if (anybody_needs_help()) until = now;
     }
   }
   if (until > now) {
@@ -193,14 +219,29 @@ void Helper::sleep(Nanoseconds deadline, bool polled) {
   }
   naps_.fetch_add(1, std::memory_order_release);
   asleep_until_.store(0, std::memory_order_seq_cst);
-  if (host::ProcessPage* page = page_) page->set_sleeping(false);
+  dozes_.store(false, std::memory_order_seq_cst);
+  if (host::ProcessPage* page = page_; page != nullptr && sleeps) page->end_watch();
   eventfd_t drained;
   if (fds_[0].revents != 0 && host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
+  woken_by_arrival_ =
+      std::any_of(fds_.begin() + 1, fds_.end(), [](const pollfd& fd) { return fd.revents != 0; });
+}
+
+/// mutex_ is held.
+void Helper::watch_arrivals(Rest rest) {
+  for (const Client& client : clients_) {
+    const path::Source* source = client.engine->source();
+    if (source != nullptr && rest != Rest::kLeave) fds_.push_back({source->wait_fd(), POLLIN, 0});
+    if (rest != Rest::kSleep) continue;
+    for (const int fd : client.engine->wait_fds()) {
+      // A number that the program took from us would keep us awake, or never wake us.
+      if (host::is_ours(fd)) fds_.push_back({fd, POLLIN, 0});
+    }
+  }
 }
 
 bool Helper::missed_something(Nanoseconds* until) {
-  // Neighbours publish without a fence and then look whether we sleep: the barrier is ours.
-  if (host::ProcessPage* page = page_) page->barrier();
+  if (host::ProcessPage* page = page_) page->request_wake();
   bool missed = false;
   for (const Client& client : clients_) {
     missed |= client.engine->has_runnable();
@@ -218,14 +259,14 @@ void Helper::run() {
     // Under no other lock, since it is never given back.
     if (host::ProcessPage* page = page_) page->adopt_liveness();
     Nanoseconds deadline = kNever;
-    bool polled = false;
-    if (serve(&deadline, &polled)) continue;
+    Rest rest = Rest::kSleep;
+    if (serve(&deadline, &rest)) continue;
     if (lingers_until_ != 0 && clock_.now() < lingers_until_) {
       base::relax();
       continue;
     }
     lingers_until_ = 0;
-    sleep(deadline, polled);
+    sleep(deadline, rest);
   }
 }
 

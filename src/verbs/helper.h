@@ -30,18 +30,30 @@ class Helper {
     path::Engine* engine;
     std::uint64_t polls_seen;
     std::uint64_t served_unseen = 0;
+    /// Something came for a program that is woken by it itself, which gets a moment to see to it.
+    bool left_to_program = false;
   };
 
   explicit Helper(path::Clock& clock);
   void start();
   void wake(Nanoseconds deadline);
+  void attend();
   void make_wake_fd();
   void renew_wake_fd();
   void ring() const;
   [[noreturn]] void run();
   void farewell();
-  bool serve(Nanoseconds* deadline, bool* polled);
-  void sleep(Nanoseconds deadline, bool polled);
+  /// How the helper waits.
+  enum class Rest : std::uint8_t {
+    kSleep,  ///< until something arrives
+    kDoze,   ///< for a moment, while the program sees to what arrives; for callers at once
+    kLeave,  ///< the same, and the program sees to callers too
+  };
+  bool serve(Nanoseconds* deadline, Rest* rest);
+  bool serve(Client& client, Nanoseconds* deadline, Rest* rest);
+  void sleep(Nanoseconds deadline, Rest rest);
+  void watch_arrivals(Rest rest);
+  bool anybody_needs_help() const;
   /// True: something was handed over, or came from another process, before the note was readable.
   bool missed_something(Nanoseconds* until);
   static void forget_parent();
@@ -56,9 +68,11 @@ class Helper {
   /// Until when it sleeps with nobody polling; 0 while it is awake or only dozing. A sleeper is
   /// woken only for something that is due earlier.
   std::atomic<Nanoseconds> asleep_until_{0};
-  Nanoseconds lingers_until_ = 0;  ///< the helper's own, and so is:
-  std::vector<pollfd> fds_;        ///< what it sleeps on
-  std::mutex mutex_;               ///< guards clients_ and is held while they are served
+  std::atomic<bool> dozes_{false};  ///< it does not watch what arrives
+  Nanoseconds lingers_until_ = 0;   ///< the helper's own, and so are:
+  bool woken_by_arrival_ = false;   ///< not by a time-out, nor by somebody who rang
+  std::vector<pollfd> fds_;         ///< what it sleeps on
+  std::mutex mutex_;                ///< guards clients_ and is held while they are served
   std::vector<Client> clients_;
 };
 

@@ -19,6 +19,10 @@ std::shared_ptr<const QpGround> PdObject::share(QpGround ground) {
   return same;
 }
 
+ChannelObject::~ChannelObject() {
+  if (controller != nullptr) controller->waiting().forget(*this);
+}
+
 void ChannelObject::push(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
   events.push_back(cq_number);
@@ -39,6 +43,11 @@ void ChannelObject::forget(std::uint32_t cq_number) {
   if (std::erase(events, cq_number) > 0 && events.empty()) signal.clear();
 }
 
+bool ChannelObject::has_events() {
+  const std::lock_guard guard(lock);
+  return !events.empty();
+}
+
 CqObject::CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
                    std::shared_ptr<ChannelObject> where)
     : controller(std::move(owner)),
@@ -46,8 +55,31 @@ CqObject::CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
       number(controller->new_number()),
       queue(capacity, this) {}
 
+CqObject::~CqObject() {
+  if (channel != nullptr && queue.armed()) count_fired();
+}
+
+void CqObject::request_notify(bool solicited_only) {
+  if (channel == nullptr || controller->inherited()) {
+    queue.request_notify(solicited_only);
+    return;
+  }
+  // Counted before, since the event may come at once, and once only.
+  channel->armed.fetch_add(1, std::memory_order_relaxed);
+  controller->engine().count_armed();
+  if (!queue.request_notify(solicited_only)) count_fired();
+  controller->waiting().on_arm(*channel);
+}
+
+void CqObject::count_fired() {
+  channel->armed.fetch_sub(1, std::memory_order_relaxed);
+  controller->engine().count_fired();
+}
+
 void CqObject::on_completion_event(queue::CompletionQueue&) {
-  if (channel != nullptr) channel->push(number);
+  if (channel == nullptr) return;
+  count_fired();
+  channel->push(number);
 }
 
 void CqObject::on_completion_overrun(queue::CompletionQueue&) {

@@ -1,12 +1,14 @@
 // What is behind the handles of include/weft/verbs.h. Each keeps alive what it stands on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 
 #include "base/lock.h"
 #include "host/event_signal.h"
+#include "host/wait_set.h"
 #include "queue/completion_queue.h"
 #include "queue/xrc_domain.h"
 #include "verbs/controller.h"
@@ -29,20 +31,37 @@ struct PdObject {
 
 /// Events of completion queues, behind a descriptor.
 struct ChannelObject {
+  ~ChannelObject();
   void push(std::uint32_t cq_number);
   std::optional<std::uint32_t> pop();
   /// The completion queue goes: its events with it.
   void forget(std::uint32_t cq_number);
+  bool has_events();
+  /// The program does not wait by other means first, as far as is known.
+  bool waits_in_call() const { return found_in_a_row.load(std::memory_order_relaxed) < kMostFound; }
+  /// An event was there when the program asked for it.
+  void count_found() {
+    const unsigned found = found_in_a_row.load(std::memory_order_relaxed);
+    if (found < kMostFound) found_in_a_row.store(found + 1, std::memory_order_relaxed);
+  }
+
+  static constexpr unsigned kMostFound = 64;
 
   std::shared_ptr<Controller> controller;
-  host::EventSignal signal;  ///< who finds nothing waits for it, without the lock
+  host::EventSignal signal;  ///< raised while there are events
+  host::WaitSet set;         ///< the program's descriptor; who finds nothing waits without the lock
   base::Lock lock;
   std::deque<std::uint32_t> events;
+  std::atomic<std::uint32_t> armed{0};  ///< of its queues
+  /// Events that nobody had to wait for in our call, since somebody did.
+  std::atomic<unsigned> found_in_a_row{kMostFound};
 };
 
 struct CqObject final : queue::CompletionListener {
   CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
            std::shared_ptr<ChannelObject> where);
+  ~CqObject() override;
+  void request_notify(bool solicited_only);
   void on_completion_event(queue::CompletionQueue& cq) override;
   void on_completion_overrun(queue::CompletionQueue& cq) override;
 
@@ -50,6 +69,9 @@ struct CqObject final : queue::CompletionListener {
   std::shared_ptr<ChannelObject> channel;
   std::uint32_t number;
   queue::CompletionQueue queue;
+
+ private:
+  void count_fired();
 };
 
 struct XrcObject : queue::XrcDomain {

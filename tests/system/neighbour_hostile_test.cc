@@ -99,8 +99,9 @@ void spoil_everything(const verbs::Endpoint& victim, const Wire& wire) {
   require(intruder.is_welcome(), "a welcome");
   wire.put('r');
   for (pollfd said{wire.fd(), POLLIN, 0}; ::poll(&said, 1, 1) == 0;) {
-    // It sleeps, says its page, and it asks for something: the victim wakes it with the answer.
-    intruder.page->set_sleeping(true);
+    // It asks to be woken, and for something: the victim wakes it with the answer.
+    intruder.page->wakes_were_taken();
+    intruder.page->request_wake();
     for (host::RingProducer::Answered answered; intruder.ring.peek(&answered);) intruder.ring.pop();
     if (intruder.ring.reserve(0) != nullptr) {
       host::RecordHeader header;

@@ -89,8 +89,8 @@ TEST(FlightThreads, two_fences_are_as_good_as_a_barrier) {
   EXPECT_EQ(tally.lost, 0u) << "of " << tally.entered << " times that the initiator was let in";
 }
 
-// Initiator: record, then flag. Sleeper: flag, barrier, then ring. Either the doorbell is rung, or
-// the sleeper finds the record.
+// Initiator: record, then request. Sleeper: request, barrier, then ring. Either the doorbell is
+// rung, or the sleeper finds the record.
 TEST(FlightThreads, no_record_is_slept_through) {
   ProcessPage& page = *ProcessPage::mine().value();
   const ProcessView view = ProcessView::receive(dup(page.fd())).value();
@@ -98,6 +98,7 @@ TEST(FlightThreads, no_record_is_slept_through) {
   alignas(64) std::atomic<bool> rung{false};
   Gate begin, end;
   std::thread initiator([&] {
+    std::uint32_t known = 0;
     for (std::uint32_t round = 1; round <= kRounds; ++round) {
       ASSERT_NE(ends.producer.reserve(0), nullptr);
       begin.pass(round);
@@ -105,8 +106,9 @@ TEST(FlightThreads, no_record_is_slept_through) {
       header.kind = test::kUserKind;
       ends.producer.publish(header, {nullptr, 0});
       flight_order(page.cannot_membarrier());
-      rung.store(view.sleeping(), std::memory_order_relaxed);
+      rung.store(view.wake_request() != known, std::memory_order_relaxed);
       end.pass(round);
+      known = view.wake_request();
       RingProducer::Answered answered;
       while (ends.producer.peek(&answered)) ends.producer.pop();
     }
@@ -114,12 +116,11 @@ TEST(FlightThreads, no_record_is_slept_through) {
   std::uint32_t slept_through = 0;
   for (std::uint32_t round = 1; round <= kRounds; ++round) {
     begin.pass(round);
-    page.set_sleeping(true);
-    page.barrier();
+    page.wakes_were_taken();
+    page.request_wake();
     const bool found = ends.consumer.ready();
     end.pass(round);
     if (!found && !rung.load(std::memory_order_relaxed)) ++slept_through;
-    page.set_sleeping(false);
     RingConsumer::Taken taken;
     while (ends.consumer.take(&taken)) ends.consumer.give_back();
   }

@@ -182,14 +182,24 @@ ProcessView view_of_mine() {
   return ProcessView::receive(dup(ProcessPage::mine().value()->fd())).value();
 }
 
-TEST(ProcessPage, shows_whether_the_helper_sleeps) {
+TEST(ProcessPage, asks_for_each_wake_up_by_another_number) {
   ProcessPage& page = *ProcessPage::mine().value();
   const ProcessView view = view_of_mine();
-  EXPECT_FALSE(view.sleeping());
-  page.set_sleeping(true);
-  EXPECT_TRUE(view.sleeping());
-  page.set_sleeping(false);
-  EXPECT_FALSE(view.sleeping());
+  EXPECT_EQ(view.wake_request(), 0u);
+  page.begin_watch();
+  page.request_wake();
+  const std::uint32_t first = view.wake_request();
+  EXPECT_NE(first, 0u);
+  page.request_wake();
+  EXPECT_EQ(view.wake_request(), first) << "nobody has taken an answer to that one";
+  page.wakes_were_taken();
+  const std::uint32_t second = view.wake_request();
+  EXPECT_NE(second, first) << "somebody may sleep and count on it";
+  page.end_watch();
+  page.wakes_were_taken();
+  EXPECT_EQ(view.wake_request(), second) << "nobody sleeps";
+  page.request_wake();
+  EXPECT_NE(view.wake_request(), second);
 }
 
 TEST(ProcessPage, cannot_be_written_by_those_who_receive_it) {

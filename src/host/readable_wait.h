@@ -1,0 +1,18 @@
+// Sleeps until one of several descriptors is readable, and otherwise like a read() that waits: a
+// signal whose handler restarts calls does not end it, and a thread that is cancelled ends in it.
+// poll() alone always ends when a handler has run. Any thread; holds no lock.
+#pragma once
+
+#include <poll.h>
+
+#include <span>
+
+#include "weft/types.h"
+
+namespace weft::host {
+
+/// 0: one of them is readable (see revents), the time is over, or for no reason; else errno, EINTR
+/// above all. kNever: no limit.
+int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns);
+
+}  // namespace weft::host

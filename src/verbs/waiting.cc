@@ -1,0 +1,177 @@
+#include "verbs/waiting.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "host/fd_mark.h"
+#include "host/readable_wait.h"
+#include "verbs/objects.h"
+
+namespace weft::verbs {
+namespace {
+
+using Waker = path::Engine::Waker;
+
+/// So many queues were armed by one thread before it is taken for the only one that waits.
+constexpr unsigned kArmsInARow = 4;
+/// Rounds before a sleep in which something always came: then others get their turn.
+constexpr int kRounds = 64;
+constexpr Nanoseconds kShortSleep_ns = 1'000'000;
+
+/// Another one for each thread that lives.
+const void* this_thread() {
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local char mark = 0;
+  return &mark;
+}
+
+}  // namespace
+
+/// Counts the threads that sleep in a call of ours, also one that is cancelled there.
+class Waiting::Sleeper {
+ public:
+  Sleeper(std::atomic<std::uint32_t>& count, path::Source* source)
+      : count_(count), source_(source), alone_(count.fetch_add(1, std::memory_order_acq_rel) == 0) {
+    if (source_ != nullptr) source_->begin_watch();
+  }
+  ~Sleeper() {
+    if (source_ != nullptr) source_->end_watch();
+    count_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  bool alone() const { return alone_; }
+
+ private:
+  std::atomic<std::uint32_t>& count_;
+  path::Source* const source_;
+  const bool alone_;
+};
+
+// ---- arming ---------------------------------------------------------------------------------
+
+void Waiting::on_arm(ChannelObject& channel) {
+  if (!engine_.can_receive()) return;
+  const auto blocks = channel.set.blocks();
+  bool carried = false;
+  {
+    const std::lock_guard guard(lock_);
+    const bool alone = by_one_thread() && sleepers_.load(std::memory_order_acquire) == 0;
+    carried = alone && blocks && !*blocks && carry(channel);
+    const bool waits_in_call = alone && blocks && *blocks && channel.waits_in_call();
+    if (!carried && !waits_in_call) return let_helper_wake();
+  }
+  engine_.set_waker(Waker::kProgram);
+  // One who waits in our call asks for it there.
+  if (carried) request_wake();
+}
+
+bool Waiting::by_one_thread() {
+  const void* const thread = this_thread();
+  if (thread != thread_) arms_in_a_row_ = 0;
+  thread_ = thread;
+  if (arms_in_a_row_ < kArmsInARow) ++arms_in_a_row_;
+  return arms_in_a_row_ == kArmsInARow;
+}
+
+// One descriptor carries for all that the thread waits on: one that is armed, so that the program
+// waits on it.
+bool Waiting::carry(ChannelObject& channel) {
+  ChannelObject* const before = carrier_.load(std::memory_order_relaxed);
+  if (before != nullptr && before != &channel) {
+    if (before->armed.load(std::memory_order_relaxed) != 0) return true;
+    before->set.carry({});
+  }
+  const bool carries = channel.set.carry(sockets());
+  carrier_.store(carries ? &channel : nullptr, std::memory_order_release);
+  return carries;
+}
+
+void Waiting::let_helper_wake() {
+  ChannelObject* const before = carrier_.exchange(nullptr, std::memory_order_acq_rel);
+  if (before != nullptr) before->set.carry({});
+  engine_.set_waker(Waker::kHelper);
+}
+
+void Waiting::forget(const ChannelObject& channel) {
+  const std::lock_guard guard(lock_);
+  if (carrier_.load(std::memory_order_relaxed) == &channel) carrier_ = nullptr;
+}
+
+std::vector<int> Waiting::sockets() const {
+  std::vector<int> fds = engine_.wait_fds();
+  const path::Source* source = engine_.source();
+  if (source != nullptr) fds.push_back(source->wait_fd());
+  // A number that the program took from us would keep it awake, or never wake it.
+  std::erase_if(fds, [](int fd) { return fd < 0 || !host::is_ours(fd); });
+  return fds;
+}
+
+/// What came before is taken up here, what comes from now on makes the sockets readable.
+void Waiting::request_wake() {
+  path::Source* const source = engine_.source();
+  if (source == nullptr || !source->active()) return;
+  source->request_wake();
+  if (source->has_arrivals()) engine_.poll();
+}
+
+// ---- waiting --------------------------------------------------------------------------------
+
+int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
+  const auto blocks = channel.set.blocks();
+  if (!blocks) return EBADF;
+  if (!*blocks && timeout_ns == kNever) return look(channel) ? 0 : EAGAIN;
+  engine_.settle();
+  if (channel.has_events()) return 0;
+  channel.found_in_a_row.store(0, std::memory_order_relaxed);
+  const Sleeper sleeper(sleepers_, engine_.source());
+  if (!sleeper.alone()) {
+    {
+      const std::lock_guard guard(lock_);
+      let_helper_wake();
+    }
+    return sleep(channel, false, timeout_ns);
+  }
+  engine_.set_waker(Waker::kProgram);
+  path::Source* const source = engine_.source();
+  if (source != nullptr && source->active()) source->request_wake();
+  for (int round = 0; !nothing_has_come(); ++round) {
+    engine_.poll();
+    if (channel.has_events()) return 0;
+    if (round == kRounds) return sleep(channel, true, std::min(timeout_ns, kShortSleep_ns));
+  }
+  return sleep(channel, true, timeout_ns);
+}
+
+bool Waiting::look(ChannelObject& channel) {
+  const bool carries = carrier_.load(std::memory_order_acquire) == &channel;
+  if (path::Source* source = engine_.source(); source != nullptr && carries) source->serve();
+  engine_.poll();
+  if (channel.has_events()) return true;
+  engine_.settle();
+  // Wake-ups that were meant for others as well have been taken.
+  if (carries) request_wake();
+  return channel.has_events();
+}
+
+bool Waiting::nothing_has_come() {
+  path::Source* const source = engine_.source();
+  return !(source != nullptr && source->active() && source->has_work()) &&
+         !engine_.has_runnable() && engine_.next_deadline() > engine_.now();
+}
+
+int Waiting::sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_ns) {
+  std::vector<pollfd> fds{{channel.signal.fd(), POLLIN, 0}};
+  if (on_sockets) {
+    for (const int fd : sockets()) fds.push_back({fd, POLLIN, 0});
+  }
+  const int error = host::wait_readable(fds, timeout_ns);
+  if (error != 0 || !on_sockets) return error;
+  if (path::Source* source = engine_.source()) source->serve();
+  engine_.poll();
+  return 0;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,64 @@
+// How a program that sleeps on completion channels is woken: one for each controller. Nobody stands
+// between what arrives and the program where that can be had (docs/progress.md, "Programs that
+// sleep"):
+//
+//  - a thread that waits inside our call sleeps on the sockets of links and ports itself;
+//  - a program that waits by poll or epoll on a descriptor that does not block sleeps on the same
+//    sockets, which the descriptor carries, and makes progress when it asks for the event;
+//  - else the helper makes progress and so raises the descriptor. A descriptor that blocks carries
+//    nothing: its program takes a readable one for an event, and would wait for it. Where several
+//    threads wait, each message would wake all of them.
+//
+// Any thread. Owned by the controller.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/lock.h"
+#include "path/engine.h"
+
+namespace weft::verbs {
+
+struct ChannelObject;
+
+class Waiting {
+ public:
+  explicit Waiting(path::Engine& engine) : engine_(engine) {}
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  /// A queue of this channel has been armed.
+  void on_arm(ChannelObject& channel);
+  /// For one who has found no event: makes progress, and sleeps until there may be one. 0: look
+  /// again, or the time is over; else errno, as a read of the descriptor would give it.
+  int wait(ChannelObject& channel, Nanoseconds timeout_ns = kNever);
+  /// For one who has found no event and has its own way of sleeping: makes progress. False: there
+  /// is no event.
+  bool look(ChannelObject& channel);
+  /// The channel goes.
+  void forget(const ChannelObject& channel);
+
+ private:
+  class Sleeper;
+
+  // With lock_ held:
+  bool by_one_thread();
+  bool carry(ChannelObject& channel);
+  void let_helper_wake();
+
+  std::vector<int> sockets() const;
+  void request_wake();
+  bool nothing_has_come();
+  int sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_ns);
+
+  path::Engine& engine_;
+  std::atomic<std::uint32_t> sleepers_{0};        ///< threads that sleep inside wait()
+  base::Lock lock_;                               ///< taken to change what follows
+  std::atomic<ChannelObject*> carrier_{nullptr};  ///< whose descriptor carries the sockets
+  const void* thread_ = nullptr;                  ///< that armed a queue last
+  unsigned arms_in_a_row_ = 0;                    ///< by it
+};
+
+}  // namespace weft::verbs
