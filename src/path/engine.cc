@@ -250,6 +250,11 @@ void Engine::set_waker(Waker waker) {
   if (attend_) attend_();
 }
 
+void Engine::call_helper() {
+  const std::lock_guard guard(lock_);
+  wake(0);
+}
+
 void Engine::settle() {
   if (source_ != nullptr && source_->active()) source_->settle();
   // Not counted as a poll: acknowledgements do not wait for another one.

@@ -160,6 +160,9 @@ class Engine final : public queue::Scheduler {
            polls() - polls_when_armed_.load(std::memory_order_relaxed) < kSpins;
   }
 
+  /// Something is left that this thread cannot take up.
+  void call_helper();
+
   /// `wake` is called, with the engine's lock held, when work was handed over that nobody may be
   /// waiting for; `attend` when the helper must watch what arrives, though the program polled just
   /// now.

@@ -114,7 +114,16 @@ void Waiting::request_wake() {
   path::Source* const source = engine_.source();
   if (source == nullptr || !source->active()) return;
   source->request_wake();
-  if (source->has_arrivals()) engine_.poll();
+  look_into_rings(*source);
+}
+
+/// Takes up what has come without a wake-up that is still there. A thread that has the rings may
+/// have looked at them before, and may not run for long: then the helper looks after it.
+void Waiting::look_into_rings(path::Source& source) {
+  for (int round = 0; source.has_arrivals(); ++round) {
+    if (round == kRounds) return engine_.call_helper();
+    engine_.poll();
+  }
 }
 
 // ---- waiting --------------------------------------------------------------------------------
@@ -147,12 +156,14 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
 
 bool Waiting::look(ChannelObject& channel) {
   const bool carries = carrier_.load(std::memory_order_acquire) == &channel;
-  if (path::Source* source = engine_.source(); source != nullptr && carries) source->serve();
+  if (path::Source* source = engine_.source(); source != nullptr && carries) {
+    source->serve();
+    request_wake();
+  }
+  if (channel.has_events()) return true;
   engine_.poll();
   if (channel.has_events()) return true;
   engine_.settle();
-  // Wake-ups that were meant for others as well have been taken.
-  if (carries) request_wake();
   return channel.has_events();
 }
 
@@ -169,7 +180,10 @@ int Waiting::sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_
   }
   const int error = host::wait_readable(fds, timeout_ns);
   if (error != 0 || !on_sockets) return error;
-  if (path::Source* source = engine_.source()) source->serve();
+  if (path::Source* source = engine_.source()) {
+    source->serve();
+    look_into_rings(*source);
+  }
   engine_.poll();
   return 0;
 }

@@ -50,6 +50,7 @@ class Waiting {
 
   std::vector<int> sockets() const;
   void request_wake();
+  void look_into_rings(path::Source& source);
   bool nothing_has_come();
   int sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_ns);
 

@@ -35,6 +35,7 @@ bool armed, raised;
 byte executed, completions, got;
 bool polling, serving;    /* locks that are only ever tried */
 bool polled;              /* by the program, since the helper looked */
+bool called;              /* the helper is, by its own descriptor */
 
 #ifdef IN_CALL
 #define IN_CALLS 1
@@ -126,6 +127,21 @@ inline poll() {
   fi
 }
 
+/* Who has taken wake-ups, or is about to sleep, looks for what has come without one. Somebody else
+ * may have the rings, have looked at them before, and be stopped: then the helper looks. */
+inline look() {
+  if
+  :: atomic { !polling -> polling = true }
+     do
+     :: ring[0] > 0 -> deliver(0)
+     :: ring[PEERS - 1] > 0 -> deliver(PEERS - 1)
+     :: ring[0] == 0 && ring[PEERS - 1] == 0 -> break
+     od;
+     polling = false
+  :: else -> called = true
+  fi
+}
+
 /* The program's. */
 inline take_completions() { d_step { got = got + completions; completions = 0 } }
 inline arm() {
@@ -149,7 +165,7 @@ active proctype program() {
   :: arm(); polled = true;
 #ifndef IN_CALL
      request_wake();
-     poll();
+     look();
 #endif
 #ifdef COMPUTES
      break;
@@ -167,10 +183,11 @@ active proctype program() {
 end_in_call:
            (raised || ANY(wake));
            watchers--;
-           take_wakes()
-        :: else -> watchers--
+           take_wakes();
+           look()
+        :: else -> watchers--; poll()
         fi;
-        poll(); polled = true
+        polled = true
      od;
 #else
 end_by_epoll:
@@ -178,9 +195,8 @@ end_by_epoll:
      if
      :: !raised ->
         take_wakes();
-        poll(); polled = true;
         request_wake();
-        poll()
+        look(); polled = true
      :: else
      fi;
 #endif
@@ -217,10 +233,11 @@ active proctype helper() {
         if
         :: !found ->
 end_asleep:
-           ANY(wake)
-        :: else
+           (ANY(wake) || called);
+           by_arrival = !called;
+           called = false
+        :: else -> by_arrival = false
         fi;
-        by_arrival = !found;
         watchers--
      fi
   od
