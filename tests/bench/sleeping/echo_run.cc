@@ -63,17 +63,17 @@ Kind EchoClient::next_kind(Clock::time_point now) {
   }
   if (!begun_) {
     begun_ = true;
-    counted_ = started_;
+    started_at_begin_ = started_;
     usage_at_begin_ = usage_now();
     begun_at_ = Clock::now();
     return Kind::kBegin;
   }
-  if (started_ - counted_ < plan_.rounds && seconds < plan_.seconds) return Kind::kCounted;
+  if (started_ - started_at_begin_ < plan_.rounds && seconds < plan_.seconds) return Kind::kCounted;
   if (!ended_) {
     ended_ = true;
     ended_at_ = now;
     usage_at_end_ = usage_now();
-    counted_ = round_trips_us_.size();
+    echoes_ = round_trips_us_.size();
   }
   return Kind::kLast;
 }
@@ -97,17 +97,17 @@ bool EchoClient::after_echo(std::uint32_t connection) {
 }
 
 nlohmann::ordered_json EchoClient::report(const Usage& server) const {
-  if (counted_ == 0) give_up("no echo came back in time");
+  if (echoes_ == 0) give_up("no echo came back in time");
   std::vector<double> sorted = round_trips_us_;
   std::sort(sorted.begin(), sorted.end());
   const Usage client = usage_at_end_ - usage_at_begin_;
   const double seconds = seconds_between(begun_at_, ended_at_);
-  const auto echoes = static_cast<double>(counted_);
+  const auto echoes = static_cast<double>(echoes_);
   const double messages = 2 * echoes;
   return {
       {"connections", plan_.connections},
       {"size", plan_.size},
-      {"echoes", counted_},
+      {"echoes", echoes_},
       {"seconds", seconds},
       {"one_way_us", quantile(sorted, 0.5) / 2},
       {"round_trip_us",

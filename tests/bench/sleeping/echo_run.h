@@ -62,7 +62,8 @@ class EchoClient {
   const Clock::time_point created_ = Clock::now();
   std::vector<Flight> flights_;  ///< by connection
   std::vector<double> round_trips_us_;
-  std::uint64_t started_ = 0, counted_ = 0;
+  std::uint64_t started_ = 0, started_at_begin_ = 0;
+  std::uint64_t echoes_ = 0;  ///< that came between begin and end
   std::uint32_t finished_ = 0;
   bool begun_ = false, ended_ = false;
   Clock::time_point begun_at_, ended_at_;

@@ -1,0 +1,81 @@
+"""The contestants of our own: echoes over eventfds, TCP and verbs. All print the same JSON."""
+
+import json
+
+import commands
+import places
+from contestant import Contestant
+
+
+def figures_of(report, place):
+    """The figures of one run, as (what, unit, value). `what` names the place and the number of
+    connections, so that the same work has the same name for everybody."""
+    one = report["connections"] == 1
+    where = place + ("" if one else f"_{report['connections']}")
+    round_trip = report["round_trip_us"]
+    if one:
+        yield f"latency_{where}", "us", report["one_way_us"]
+        # ibv_rc_pingpong and others print the mean, so they are compared with the mean.
+        yield f"mean_latency_{where}", "us", report["seconds"] / report["echoes"] * 1e6 / 2
+    yield f"p99_{where}", "us", round_trip["p99"] / 2
+    yield f"worst_{where}", "us", round_trip["max"]  # of a message: not known better than this
+    yield f"rate_{where}", "/s", report["echoes_per_second"]
+    yield f"cpu_{where}", "us", report["cpu_us_per_message"]["both"]
+
+
+class Echo(Contestant):
+    """Runs for `seconds`, however many echoes that are."""
+
+    def __init__(self, bin_folder, name, place, *, connections=1, seconds=0.4):
+        super().__init__(bin_folder, name)
+        self.place, self.seconds = place, seconds
+        self.plan = ["--connections", connections, "--rounds", 200_000, "--seconds", seconds,
+                     "--limit", int(seconds) + 15]
+
+    def measure(self):
+        words = self.output().strip().splitlines()
+        if not words:
+            raise commands.Failed("printed nothing")
+        return list(figures_of(json.loads(words[-1]), self.place.name))
+
+
+class Eventfd(Echo):
+    """The least that waking another process costs."""
+
+    def __init__(self, bin_folder, place, **plan):
+        super().__init__(bin_folder, "eventfd", place, **plan)
+
+    def output(self):
+        cores = ["--cores", 0, 1] if self.pinned else []
+        words = [self.bin / "eventfd_echo", *self.plan, *cores]
+        return commands.output_of([str(word) for word in words])
+
+
+class Tcp(Echo):
+    """TCP with epoll. Shared memory has the same peer as a loopback socket: this host's TCP."""
+
+    def __init__(self, bin_folder, place, **plan):
+        super().__init__(bin_folder, "tcp", place, **plan)
+
+    def output(self):
+        at = ["--address", self.place.server_address, "--port", next(places.ports)]
+        program = self.bin / "tcp_echo"
+        limit = self.plan[-2:]
+        return self.pair(self.place.plain(places.SERVER, [program, "--server", *at, *limit]),
+                         self.place.plain(places.CLIENT, [program, *at, *self.plan]))
+
+
+class Verbs(Echo):
+    """verbs_echo under `weft run`, asleep in the given way."""
+
+    def __init__(self, bin_folder, place, wait, *, channels=False, **plan):
+        super().__init__(bin_folder, f"verbs_{wait}" + ("_channels" if channels else ""), place,
+                         **plan)
+        self.wait = ["--wait", wait] + (["--channels-per-connection"] if channels else [])
+
+    def output(self):
+        at = ["--address", self.place.server_address, "--port", next(places.ports)]
+        common = [self.bin / "verbs_echo", *at, *self.wait]
+        limit = self.plan[-2:]
+        return self.pair(self.place.weft(places.SERVER, [*common, "--server", *limit]),
+                         self.place.weft(places.CLIENT, [*common, *self.plan]))
