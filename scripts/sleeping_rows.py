@@ -39,6 +39,8 @@ BARS = [
 ]
 
 SHOWN = [
+    row("ibv_rc_pingpong/mean_latency_shm_free", "eventfd/mean_latency_shm_free", limit=True),
+    row("ibv_rc_pingpong/mean_latency_loopback_free", "tcp/mean_latency_loopback_free"),
     *[row(f"verbs_{wait}/latency_shm", "eventfd/latency_shm", limit=True)
       for wait in ("block", "epoll", "poll")],
     row("tcp/latency_loopback", "eventfd/latency_shm", limit=True),
@@ -153,7 +155,7 @@ def line_of(row_):
     figure = same_host_rows.figure
     kind = "limit" if row_["limit"] else "best_peer"
     reached = row_["ratio_to_limit" if row_["limit"] else "ratio_to_peer"]
-    line = (f"{row_['name'].removeprefix('sleeping/'):<40}{row_['unit']:<5}"
+    line = (f"{row_['name'].removeprefix('sleeping/'):<44}{row_['unit']:<5}"
             + "".join(f"{figure(row_[key]):>9}" for key in ("median", "min", "max"))
             + f"{row_['n']:>4}  {(row_[kind] or '').split(' (')[0]:<14}"
             f"{figure(row_[f'{kind}_median']):>9}{figure(reached):>8}")
@@ -164,7 +166,7 @@ def line_of(row_):
 
 def table(rows):
     """Lines for people: what has a bar, then what is beside another; the rest is in bench.json."""
-    yield (f"{'weft':<40}{'':<5}{'median':>9}{'min':>9}{'max':>9}{'n':>4}  {'beside':<14}"
+    yield (f"{'weft':<44}{'':<5}{'median':>9}{'min':>9}{'max':>9}{'n':>4}  {'beside':<14}"
            f"{'median':>9}{'ratio':>8}{'bar':>7}  ok")
     shown = False
     for row_ in rows:

@@ -28,22 +28,29 @@ class Contestant:
             self.lacks = f"not installed (Debian: {package})"
         self.pinned, self.load = True, ""
 
-    def under_load(self, label, *, pinned):
-        """Its figures are those under load from now on. `pinned`: a core for each process as ever;
-        else the scheduler decides, which may well put both onto one."""
-        self.load = f"_{label}" + ("" if pinned else "_free")
-        self.pinned = pinned
+    def under_load(self, label):
+        """Its figures are those under load from now on."""
+        self.load = f"_{label}"
+        return self
+
+    def free(self):
+        """No core for each process: the scheduler decides, and may well put both onto one."""
+        self.pinned = False
         return self
 
     @property
+    def suffix(self):
+        return self.load + ("" if self.pinned else "_free")
+
+    @property
     def title(self):
-        return self.name + self.load
+        return self.name + self.suffix
 
     def run(self):
         before = self.canary()
         figures = self.measure()
         after = self.canary()
-        return [contestants.sample(f"{self.name}/{what}{self.load}", SIZE, unit, value, before,
+        return [contestants.sample(f"{self.name}/{what}{self.suffix}", SIZE, unit, value, before,
                                    after)
                 for what, unit, value in figures], None
 

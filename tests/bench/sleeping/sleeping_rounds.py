@@ -24,6 +24,10 @@ LOAD_SECONDS = 0.8
 def asleep(bin_folder, where):
     """Latency, rate and processor time on a machine that does nothing else."""
     yield Eventfd(bin_folder, where["shm"])
+    yield Eventfd(bin_folder, where["shm"]).free()
+    yield Tcp(bin_folder, where["loopback"]).free()
+    for place in (where["shm"], where["loopback"]):
+        yield PingPong(bin_folder, place).free()
     for name, place in where.items():
         yield PingPong(bin_folder, place)
         yield UcxAsleep(bin_folder, place)
@@ -53,20 +57,16 @@ def programs(bin_folder, where):
 
 def loaded(bin_folder, where, label):
     """Beside spinning processes."""
-    for pinned in (True, False):
-        for name, place in where.items():
-            if name == "loopback" and not pinned:
-                continue  # for the time it takes
-            verbs = Verbs(bin_folder, place, "epoll", seconds=LOAD_SECONDS)
-            yield verbs.under_load(label, pinned=pinned)
-        for name in ("loopback", "veth"):
-            if name in where:
-                tcp = Tcp(bin_folder, where[name], seconds=LOAD_SECONDS)
-                yield tcp.under_load(label, pinned=pinned)
+    for name, place in where.items():
+        yield Verbs(bin_folder, place, "epoll", seconds=LOAD_SECONDS).under_load(label)
+        if name != "loopback":  # for the time it takes
+            yield Verbs(bin_folder, place, "epoll", seconds=LOAD_SECONDS).under_load(label).free()
+        if name != "shm":  # its TCP is that of loopback
+            yield Tcp(bin_folder, place, seconds=LOAD_SECONDS).under_load(label)
+            yield Tcp(bin_folder, place, seconds=LOAD_SECONDS).under_load(label).free()
     if label == "load":
         for program in ("ib_write_lat", "ib_send_lat"):
-            lossy = LossyLatency(bin_folder, where["loopback"], program)
-            yield lossy.under_load(label, pinned=False)
+            yield LossyLatency(bin_folder, where["loopback"], program).under_load(label).free()
 
 
 def groups(bin_folder, where):
