@@ -7,6 +7,16 @@ import places
 from contestant import Contestant
 
 
+IDLE_US = 3000  # between messages: longer than anything that stays awake for the next one
+
+
+def idle_figures_of(report, place):
+    """The same for a client that sleeps before each message: everybody is asleep when it leaves."""
+    yield f"idle_latency_{place}", "us", report["one_way_us"]
+    yield f"idle_p99_{place}", "us", report["round_trip_us"]["p99"] / 2
+    yield f"idle_cpu_{place}", "us", report["cpu_us_per_message"]["both"]
+
+
 def figures_of(report, place):
     """The figures of one run, as (what, unit, value). `what` names the place and the number of
     connections, so that the same work has the same name for everybody."""
@@ -26,17 +36,19 @@ def figures_of(report, place):
 class Echo(Contestant):
     """Runs for `seconds`, however many echoes that are."""
 
-    def __init__(self, bin_folder, name, place, *, connections=1, seconds=0.4):
+    def __init__(self, bin_folder, name, place, *, connections=1, seconds=0.4, idle=False):
         super().__init__(bin_folder, name)
-        self.place, self.seconds = place, seconds
+        self.place, self.figures = place, idle_figures_of if idle else figures_of
+        pause = ["--pause-us", IDLE_US, "--warm-up", 10] if idle else []
+        self.limit = ["--limit", int(seconds) + 15]
         self.plan = ["--connections", connections, "--rounds", 200_000, "--seconds", seconds,
-                     "--limit", int(seconds) + 15]
+                     *pause, *self.limit]
 
     def measure(self):
         words = self.output().strip().splitlines()
         if not words:
             raise commands.Failed("printed nothing")
-        return list(figures_of(json.loads(words[-1]), self.place.name))
+        return list(self.figures(json.loads(words[-1]), self.place.name))
 
 
 class Eventfd(Echo):
@@ -60,8 +72,7 @@ class Tcp(Echo):
     def output(self):
         at = ["--address", self.place.server_address, "--port", next(places.ports)]
         program = self.bin / "tcp_echo"
-        limit = self.plan[-2:]
-        return self.pair(self.place.plain(places.SERVER, [program, "--server", *at, *limit]),
+        return self.pair(self.place.plain(places.SERVER, [program, "--server", *at, *self.limit]),
                          self.place.plain(places.CLIENT, [program, *at, *self.plan]))
 
 
@@ -76,6 +87,5 @@ class Verbs(Echo):
     def output(self):
         at = ["--address", self.place.server_address, "--port", next(places.ports)]
         common = [self.bin / "verbs_echo", *at, *self.wait]
-        limit = self.plan[-2:]
-        return self.pair(self.place.weft(places.SERVER, [*common, "--server", *limit]),
+        return self.pair(self.place.weft(places.SERVER, [*common, "--server", *self.limit]),
                          self.place.weft(places.CLIENT, [*common, *self.plan]))

@@ -33,11 +33,13 @@ def asleep(bin_folder, where):
         yield UcxAsleep(bin_folder, place)
         for wait in ("block", "epoll", "poll") if name == "shm" else ("block", "epoll"):
             yield Verbs(bin_folder, place, wait)
+        yield Verbs(bin_folder, place, "epoll", idle=True)
         for connections in MANY:
             yield Verbs(bin_folder, place, "epoll", connections=connections)
         if name == "shm":  # its TCP is that of loopback
             yield Verbs(bin_folder, place, "epoll", connections=64, channels=True)
             continue
+        yield Tcp(bin_folder, place, idle=True)
         for connections in (1, *MANY):
             yield Tcp(bin_folder, place, connections=connections)
 
@@ -73,9 +75,9 @@ def groups(bin_folder, where):
     """(name, spinning processes, contestants)"""
     cores = load.cores()
     return [("quiet", 0, list(asleep(bin_folder, where))),
-            ("programs", 0, list(programs(bin_folder, where))),
             ("load", cores, list(loaded(bin_folder, where, "load"))),
-            ("load2", 2 * cores, list(loaded(bin_folder, where, "load2")))]
+            ("load2", 2 * cores, list(loaded(bin_folder, where, "load2"))),
+            ("programs", 0, list(programs(bin_folder, where)))]
 
 
 class Progress:

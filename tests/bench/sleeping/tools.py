@@ -101,7 +101,7 @@ class LossyLatency(Contestant):
     """ib_write_lat or ib_send_lat while frames are lost. They do not sleep, but helper threads do.
     What counts is the mean, which has in it what a loss costs; the median has not."""
 
-    ROUNDS, LOSS, BOUND_S = 1000, "loss=1%", 10
+    ROUNDS, LOSS, BOUND_S = 1000, "loss=1%", 6
 
     def __init__(self, bin_folder, place, program):
         super().__init__(bin_folder, program, program, "perftest")
