@@ -7,7 +7,6 @@ import commands
 import places
 from contestant import SIZE, Contestant
 
-TURN_S = 0.4  # how long one turn measures, for programs that count iterations
 UNITS_IN_US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "sec": 1e6}
 
 
@@ -23,14 +22,14 @@ class Counted(Contestant):
     """A program that is told how many iterations to do: as many as fill a turn, as far as the last
     turn tells."""
 
-    LEAST, MOST = 100, 20_000
+    LEAST, MOST, TURN_S = 100, 20_000, 0.4
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.count = self.LEAST
 
     def settle(self, us_per_iteration):
-        self.count = int(max(self.LEAST, min(self.MOST, TURN_S * 1e6 / us_per_iteration)))
+        self.count = int(max(self.LEAST, min(self.MOST, self.TURN_S * 1e6 / us_per_iteration)))
 
 
 class PingPong(Counted):
@@ -97,11 +96,13 @@ class Qperf(Contestant):
         return [("qperf_latency", "us", float(value) * UNITS_IN_US[unit])]
 
 
-class LossyLatency(Contestant):
+class LossyLatency(Counted):
     """ib_write_lat or ib_send_lat while frames are lost. They do not sleep, but helper threads do.
-    What counts is the mean, which has in it what a loss costs; the median has not."""
+    What counts is the mean, which has in it what a loss costs; the median has not. A slow one does
+    fewer rounds: if its slow runs were cut off, only its fast ones would count."""
 
-    ROUNDS, LOSS, BOUND_S = 1000, "loss=1%", 6
+    LEAST, MOST, TURN_S = 100, 1000, 1.5
+    LOSS = "loss=1%"
 
     def __init__(self, bin_folder, place, program):
         super().__init__(bin_folder, program, program, "perftest")
@@ -109,12 +110,13 @@ class LossyLatency(Contestant):
 
     def measure(self):
         port = next(places.ports)
-        words = [self.name, "-F", "-n", self.ROUNDS, "-s", SIZE, "-p", port]
+        words = [self.name, "-F", "-n", self.count, "-s", SIZE, "-p", port]
         faults = ["--faults", self.LOSS]
         out = self.pair(self.place.weft(places.SERVER, words, faults),
                         self.place.weft(places.CLIENT, [*words, self.place.server_address], faults),
-                        port=port, bound_s=self.BOUND_S)
-        columns = found(rf"\n\s*({SIZE}\s+{self.ROUNDS}(?:\s+[\d.]+){{4,}})", out).split()
+                        port=port)
+        columns = found(rf"\n\s*({SIZE}\s+{self.count}(?:\s+[\d.]+){{4,}})", out).split()
+        self.settle(2 * float(columns[5]))
         return [("typical_with_loss", "us", float(columns[4])),
                 ("mean_with_loss", "us", float(columns[5])),
                 ("worst_with_loss", "us", float(columns[3]))]
