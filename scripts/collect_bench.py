@@ -3,7 +3,8 @@ build/bench.json, and prints them as a table. A row's label may name what it is 
 "limit=<row, or nanoseconds> bar=<ratio to reach>"; the ratio is limit / median, so 1.0 is the limit
 itself and more is better; "plus=<nanoseconds>" is added to the limit. Those rows have no peer, so its fields are null. The rows of the same-host
 comparison (samples in same_host/samples.json) come from same_host_rows.py; there the bar is on the
-ratio to the best peer where the row names one, else on the ratio to the limit."""
+ratio to the best peer where the row names one, else on the ratio to the limit. Those of the programs
+that sleep (sleeping/samples.json) come from sleeping_rows.py."""
 
 import json
 import pathlib
@@ -11,9 +12,13 @@ import statistics
 import sys
 
 import same_host_rows
+import sleeping_rows
 
 FIELDS = ("name", "size", "unit", "median", "min", "max", "n", "best_peer", "best_peer_median",
           "limit", "limit_median", "ratio_to_peer", "ratio_to_limit", "bar", "ok")
+
+GROUPS = (("same_host", "of this host", same_host_rows), ("network", "over UDP", same_host_rows),
+          ("sleeping", "that sleep until a message comes", sleeping_rows))
 
 
 def rows_of(report):
@@ -65,15 +70,15 @@ def main():
         print("\nnanoseconds, medians of interleaved repetitions; ratio = limit / median\n")
         print("\n".join(table(rows)))
 
-    for place, where in (("same_host", "of this host"), ("network", "over UDP")):
+    for place, where, maker in GROUPS:
         samples = folder / place / "samples.json"
         if not samples.exists():
             continue
         result = json.loads(samples.read_text())
-        between = same_host_rows.rows_of(FIELDS, result, place)
+        between = maker.rows_of(FIELDS, result, place)
         print(f"\nbetween two processes {where}, medians of interleaved rounds; ratios: more is "
               "better\n")
-        print("\n".join([*same_host_rows.table(between), *same_host_rows.remarks(result)]))
+        print("\n".join([*maker.table(between), *maker.remarks(result)]))
         rows += between
     if not rows:
         sys.exit("no benchmark ran")

@@ -22,9 +22,9 @@ class Failed(Exception):
     """A command failed; the text says how."""
 
 
-def end(process):
+def end(process, signals=(signal.SIGTERM, signal.SIGKILL)):
     """Gives a launcher the chance to end what it launched, then insists."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number in signals:
         if process.poll() is not None:
             break
         with contextlib.suppress(ProcessLookupError):
@@ -47,18 +47,18 @@ def started(command, core=None, env=None, inherit=False):
             end(process)
 
 
-def output_of(command, core=None, env=None, partial=False, inherit=False):
+def output_of(command, core=None, env=None, partial=False, inherit=False, bound_s=BOUND_S):
     """What a command prints; Failed when it fails, unless a part of the output is good enough: then
     the output, and the reason or None."""
     with started(command, core, env, inherit) as process:
         try:
-            out, err = process.communicate(timeout=BOUND_S)
+            out, err = process.communicate(timeout=bound_s)
             status = process.returncode
             reason = None if status == 0 else err.strip() or f"exit status {status}"
         except subprocess.TimeoutExpired:
             end(process)
             out, err = process.communicate()
-            reason = f"not done after {BOUND_S} s"
+            reason = f"not done after {bound_s} s"
     if partial:
         return out, reason
     if reason:
@@ -67,12 +67,13 @@ def output_of(command, core=None, env=None, partial=False, inherit=False):
 
 
 def wait_for_listener(port, process):
-    """Until somebody listens on a TCP port of this host."""
+    """Until somebody listens on a TCP port of the process's host, or network namespace."""
     listening = f":{port:04X} "
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline and process.poll() is None:
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            with contextlib.suppress(FileNotFoundError), open(table, encoding="ascii") as lines:
+        for table in ("tcp", "tcp6"):
+            path = f"/proc/{process.pid}/net/{table}"
+            with contextlib.suppress(OSError), open(path, encoding="ascii") as lines:
                 if any(line.split()[1].endswith(listening.strip()) and line.split()[3] == "0A"
                        for line in list(lines)[1:]):
                     return

@@ -16,24 +16,29 @@ def sample(name, size, unit, value, canary=100):
             "after": canary}
 
 
+def collected(test, group, samples, missing):
+    """(name, row) of each row that a group's samples become."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / group).mkdir()
+        (root / group / "samples.json").write_text(json.dumps(
+            {"samples": samples, "failures": {}, "missing": missing or {}, "rounds": 1}))
+        run = subprocess.run(
+            [sys.executable, LINT.parents[1] / "scripts/collect_bench.py", root, root / "out"],
+            capture_output=True, text=True, check=False)
+        test.assertEqual(run.returncode, 0, run.stderr)
+        rows = json.loads((root / "out").read_text())
+    for row in rows:
+        test.assertEqual(list(row), FIELDS)
+    return [(row["name"].removeprefix(f"{group}/"), row) for row in rows]
+
+
 class CollectBench(unittest.TestCase):
     """The rows of the same-host comparison: made-up samples in, rows of bench.json out."""
 
     def rows(self, samples, missing=None):
         """The rows by name; where several sizes share a name, the last."""
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder)
-            (root / "same_host").mkdir()
-            (root / "same_host/samples.json").write_text(json.dumps(
-                {"samples": samples, "failures": {}, "missing": missing or {}, "rounds": 1}))
-            run = subprocess.run(
-                [sys.executable, LINT.parents[1] / "scripts/collect_bench.py", root, root / "out"],
-                capture_output=True, text=True, check=False)
-            self.assertEqual(run.returncode, 0, run.stderr)
-            rows = json.loads((root / "out").read_text())
-        for row in rows:
-            self.assertEqual(list(row), FIELDS)
-        return {row["name"].removeprefix("same_host/"): row for row in rows}
+        return dict(collected(self, "same_host", samples, missing))
 
     def test_latency_is_held_against_the_fastest_peer(self):
         peers = [sample("ucx/send_latency", 8, "us", 0.5),
@@ -108,3 +113,71 @@ class CollectBench(unittest.TestCase):
         self.assertEqual(rows["mpich"]["best_peer"], "mpich: not installed")
         self.assertEqual(rows["send_rate"]["best_peer"], "none measured (not installed: mpich)")
         self.assertIsNone(rows["send_rate"]["ok"])
+
+
+def sleeper(name, value, turn=1, canary=100, unit="us"):
+    return {"name": name, "size": 64, "unit": unit, "value": value, "before": canary,
+            "after": canary, "round": turn}
+
+
+class CollectSleeping(unittest.TestCase):
+    """The rows of the programs that sleep."""
+
+    PING_PONG, EVENTFD = "ibv_rc_pingpong/mean_latency_shm", "eventfd/mean_latency_shm"
+
+    def rows(self, samples, missing=None):
+        rows = collected(self, "sleeping", samples, missing)
+        self.assertEqual(len(rows), len(dict(rows)), "a row is there twice")
+        return dict(rows)
+
+    def test_ping_pong_is_held_against_eventfd(self):
+        for value, ok in ((64.9, True), (65.1, False)):
+            row = self.rows([sleeper(self.PING_PONG, value),
+                             sleeper(self.EVENTFD, 50)])[self.PING_PONG]
+            self.assertEqual((row["limit"], row["limit_median"], row["ok"]), ("eventfd", 50, ok))
+
+    def test_rate_is_held_against_tcp(self):
+        for place, tcp, least in (("shm", "loopback", 1.0), ("veth", "veth", 0.7)):
+            for factor, ok in ((1.01, True), (0.99, False)):
+                name = f"verbs_epoll/rate_{place}_64"
+                row = self.rows([sleeper(name, 1000 * least * factor, unit="/s"),
+                                 sleeper(f"tcp/rate_{tcp}_64", 1000, unit="/s")])[name]
+                self.assertEqual((row["best_peer"], row["ok"]), ("tcp", ok))
+
+    def test_ratio_is_the_median_of_those_in_one_round(self):
+        pairs = [(50, 50), (200, 100), (90, 30)]  # waking costs more from round to round
+        samples = [sleeper(name, value, turn, 100) for turn, pair in enumerate(pairs)
+                   for name, value in zip((self.PING_PONG, self.EVENTFD), pair)]
+        self.assertAlmostEqual(self.rows(samples)[self.PING_PONG]["ratio_to_limit"], 0.5)
+
+    def test_drops_samples_whose_canary_moved(self):
+        samples = [sleeper(self.PING_PONG, value, turn, canary)
+                   for turn, (value, canary) in enumerate(((50, 100), (52, 110), (500, 300)))]
+        row = self.rows(samples)[self.PING_PONG]
+        self.assertEqual((row["n"], row["max"]), (2, 52))
+
+    def test_keeps_every_sample_under_load(self):
+        name = "verbs_epoll/p99_shm_load"
+        samples = [sleeper(name, value, turn, canary=0) for turn, value in enumerate((100, 300))]
+        samples += [sleeper("tcp/p99_loopback_load", 100, turn, canary=0) for turn in range(2)]
+        row = self.rows([*samples, sleeper(self.EVENTFD, 50)])[name]
+        self.assertEqual((row["n"], row["ok"]), (2, True))
+
+    def test_one_late_message_fails(self):
+        name = "verbs_epoll/worst_veth_load"
+        for worst, ok in ((99_000, True), (101_000, False)):
+            row = self.rows([sleeper(name, value, turn, canary=0)
+                             for turn, value in enumerate((10, 20, worst))])[name]
+            self.assertEqual((row["limit"], row["ok"]), ("required", ok))
+
+    def test_what_was_not_measured_does_not_pass(self):
+        rows = self.rows([sleeper(self.EVENTFD, 50)])
+        row = rows[self.PING_PONG]
+        self.assertEqual((row["median"], row["ok"]), (None, False))
+
+    def test_nobody_knows_where_the_other_is_missing(self):
+        self.assertIsNone(self.rows([sleeper(self.PING_PONG, 50)])[self.PING_PONG]["ok"])
+
+    def test_says_what_is_missing(self):
+        rows = self.rows([sleeper(self.PING_PONG, 50)], {"veth": "no namespaces"})
+        self.assertEqual(rows["veth"]["best_peer"], "veth: no namespaces")
