@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/timerfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -19,7 +19,7 @@ namespace weft::cm {
 namespace {
 
 // What epoll gives back: which kind of thing, and its number.
-constexpr std::uint64_t kBellTag = 0, kBindingTag = std::uint64_t{1} << 32,
+constexpr std::uint64_t kTimerTag = 0, kBindingTag = std::uint64_t{1} << 32,
                         kLinkTag = std::uint64_t{2} << 32;
 constexpr int kMostReady = 64;
 constexpr std::size_t kMostWaiting = 16'384;
@@ -64,10 +64,10 @@ Result<HostExchange> HostExchange::create() {
   const host::ForkHold hold;
   host::Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return host::system_error("connection manager: epoll", errno);
-  host::Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return host::system_error("connection manager: eventfd", errno);
-  HostExchange exchange(std::move(epoll), std::move(bell));
-  if (!exchange.watch(exchange.bell_.get(), kBellTag)) {
+  host::Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer) return host::system_error("connection manager: timerfd", errno);
+  HostExchange exchange(std::move(epoll), std::move(timer));
+  if (!exchange.watch(exchange.timer_.get(), kTimerTag)) {
     return host::system_error("connection manager: epoll", errno);
   }
   return exchange;
@@ -235,10 +235,9 @@ std::vector<HostExchange::Arrival> HostExchange::collect() {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t tag = ready[static_cast<std::size_t>(i)].data.u64;
     const auto number = static_cast<std::uint32_t>(tag);
-    if (tag == kBellTag) {
-      std::uint64_t rings = 0;
-      [[maybe_unused]] const ssize_t n = read(bell_.get(), &rings, sizeof rings);
-    } else if ((tag & kLinkTag) != 0) {
+    // The timer stays as it is: nobody may take from others what it is to wake them for.
+    if (tag == kTimerTag) continue;
+    if ((tag & kLinkTag) != 0) {
       if ((ready[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) send_waiting(LinkId(number));
       receive_all(LinkId(number), arrivals);
     } else {
@@ -283,9 +282,16 @@ void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
   }
 }
 
-void HostExchange::wake() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(bell_.get(), &one, sizeof one);
+void HostExchange::wake_at(Nanoseconds when) const {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  itimerspec at{};
+  if (when != kNever) {
+    // All zero would be never.
+    const Nanoseconds time = std::max<Nanoseconds>(when, 1);
+    at.it_value.tv_sec = static_cast<time_t>(time / kSecond);
+    at.it_value.tv_nsec = static_cast<long>(time % kSecond);
+  }
+  timerfd_settime(timer_.checked(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
 }  // namespace weft::cm

@@ -71,14 +71,15 @@ class HostExchange {
     std::optional<Packet> packet;  ///< nothing: the peer's process is gone, and so is the link
     std::string came_to;           ///< the name that the peer called; empty: we called it
   };
-  /// Readable when collect() has something.
+  /// Readable when collect() has something, and from the time of wake_at() on.
   int fd() const { return epoll_.checked(); }
   /// A bounded number of what arrived.
   std::vector<Arrival> collect();
   /// The last collect() could not take a peer in, for want of descriptors.
   bool overloaded() const { return overloaded_; }
-  /// Makes fd() readable once, from any thread.
-  void wake() const;
+  /// Makes fd() readable from this time of the steady clock on, whoever collects, until the next
+  /// call sets another; kNever: not at all.
+  void wake_at(Nanoseconds when) const;
 
  private:
   struct Listening {
@@ -96,7 +97,8 @@ class HostExchange {
     std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 
-  HostExchange(host::Fd epoll, host::Fd bell) : epoll_(std::move(epoll)), bell_(std::move(bell)) {}
+  HostExchange(host::Fd epoll, host::Fd timer)
+      : epoll_(std::move(epoll)), timer_(std::move(timer)) {}
   Result<host::LocalSocket> listen(const std::string& name, std::uint64_t tag);
   bool watch(int fd, std::uint64_t tag) const;
   void forget(int fd) const;
@@ -108,7 +110,7 @@ class HostExchange {
   LinkId add_link(Link link);
   void drop_link(LinkId link);
 
-  host::Fd epoll_, bell_;
+  host::Fd epoll_, timer_;
   std::map<BindingId, Binding> bindings_;
   std::map<LinkId, Link> links_;
   std::map<std::string, LinkId> by_name_;
