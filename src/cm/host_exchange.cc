@@ -230,6 +230,7 @@ void HostExchange::watch_output(const Link& link, LinkId id, bool on) const {
 std::vector<HostExchange::Arrival> HostExchange::collect() {
   std::vector<Arrival> arrivals;
   overloaded_ = false;
+  bool callers_are_ready = false;
   std::array<epoll_event, kMostReady> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), kMostReady, 0);
   for (int i = 0; i < count; ++i) {
@@ -237,14 +238,41 @@ std::vector<HostExchange::Arrival> HostExchange::collect() {
     const auto number = static_cast<std::uint32_t>(tag);
     // The timer stays as it is: nobody may take from others what it is to wake them for.
     if (tag == kTimerTag) continue;
-    if ((tag & kLinkTag) != 0) {
+    if ((tag & kLinkTag) == 0) {
+      accept_all(BindingId(number));
+      callers_are_ready = true;
+    } else if (is_silent_caller(LinkId(number))) {
+      callers_are_ready = true;
+    } else {
       if ((ready[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) send_waiting(LinkId(number));
       receive_all(LinkId(number), arrivals);
-    } else {
-      accept_all(BindingId(number));
     }
   }
+  if (callers_are_ready) receive_from_callers(arrivals);
   return arrivals;
+}
+
+bool HostExchange::is_silent_caller(LinkId link) const {
+  const auto found = links_.find(link);
+  return found != links_.end() && found->second.name.empty() && !found->second.has_spoken;
+}
+
+/// Whoever hands messages over calls anew for each, and has sent it before it calls again: read in
+/// the order of the calls, they are in the order in which they came. epoll would not keep it.
+void HostExchange::receive_from_callers(std::vector<Arrival>& arrivals) {
+  std::deque<LinkId> silent;
+  int heard = 0;
+  while (!silent_callers_.empty() && heard < kMostReady) {
+    const LinkId link = silent_callers_.front();
+    silent_callers_.pop_front();
+    receive_all(link, arrivals);
+    if (is_silent_caller(link)) {
+      silent.push_back(link);
+    } else {
+      ++heard;
+    }
+  }
+  silent_callers_.insert(silent_callers_.begin(), silent.begin(), silent.end());
 }
 
 void HostExchange::accept_all(BindingId binding) {
@@ -259,7 +287,9 @@ void HostExchange::accept_all(BindingId binding) {
         overloaded_ = true;
         return;
       }
-      if (is_trusted(*peer)) add_link({std::move(*peer), "", name});
+      if (!is_trusted(*peer)) continue;
+      const LinkId link = add_link({std::move(*peer), "", name});
+      if (link.value != 0) silent_callers_.push_back(link);
     }
   }
 }
@@ -269,8 +299,9 @@ void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
   if (found == links_.end()) return;
   for (int i = 0; i < kMostAtOnce; ++i) {
     auto message = found->second.socket.receive(kPacketBytes, 0);
+    if (!message && message.error().code == Errc::kTimedOut) return;
+    found->second.has_spoken = true;
     if (!message) {
-      if (message.error().code == Errc::kTimedOut) return;
       if (message.error().code == Errc::kInvalidArgument) continue;
       drop_link(link);
       arrivals.push_back({link, {}, {}});

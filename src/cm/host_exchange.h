@@ -73,7 +73,8 @@ class HostExchange {
   };
   /// Readable when collect() has something, and from the time of wake_at() on.
   int fd() const { return epoll_.checked(); }
-  /// A bounded number of what arrived.
+  /// A bounded number of what arrived: of one peer in order, and the first messages of those who
+  /// called in the order of their calls.
   std::vector<Arrival> collect();
   /// The last collect() could not take a peer in, for want of descriptors.
   bool overloaded() const { return overloaded_; }
@@ -94,6 +95,7 @@ class HostExchange {
     std::string name;          // of the port that it leads to; empty for the port's side
     std::string came_to = {};  // the port's side: the name that was called
     std::uint32_t users = 0;   // reach() without release()
+    bool has_spoken = false;   // something was received
     std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 
@@ -104,6 +106,8 @@ class HostExchange {
   void forget(int fd) const;
   Result<LinkId> open(const std::string& name);
   void accept_all(BindingId binding);
+  bool is_silent_caller(LinkId link) const;
+  void receive_from_callers(std::vector<Arrival>& arrivals);
   void receive_all(LinkId link, std::vector<Arrival>& arrivals);
   void send_waiting(LinkId link);
   void watch_output(const Link& link, LinkId id, bool on) const;
@@ -113,6 +117,7 @@ class HostExchange {
   host::Fd epoll_, timer_;
   std::map<BindingId, Binding> bindings_;
   std::map<LinkId, Link> links_;
+  std::deque<LinkId> silent_callers_;  // accepted, nothing received yet; the first caller first
   std::map<std::string, LinkId> by_name_;
   std::uint32_t last_id_ = 0;
   bool overloaded_ = false;

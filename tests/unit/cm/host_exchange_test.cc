@@ -177,6 +177,33 @@ TEST(HostExchange, a_time_to_wake_is_kept_whoever_collects) {
   EXPECT_FALSE(readable(exchange, 0));
 }
 
+/// From a socket of its own, as those do who hand over what came from the network.
+host::LocalSocket call(Port port) {
+  return host::LocalSocket::connect(name_of(kTcpSpace, port, "127.0.0.1")).value();
+}
+
+TEST(HostExchange, who_calls_and_says_nothing_keeps_nobody_waiting) {
+  auto server = HostExchange::create().value();
+  const Port port = own_port();
+  ASSERT_TRUE(server.bind(at(kHere, port), {}));
+  const auto silent = call(port), second = call(port), third = call(port);
+  server.collect();
+  EXPECT_FALSE(readable(server, 0));
+  ASSERT_TRUE(third.send(emit_packet(packet_with(3)), {}));
+  auto arrived = next(server);
+  ASSERT_TRUE(arrived && arrived->packet);
+  EXPECT_EQ(*arrived->packet, packet_with(3));
+  ASSERT_TRUE(third.send(emit_packet(packet_with(4)), {}));
+  arrived = next(server);
+  ASSERT_TRUE(arrived && arrived->packet);
+  EXPECT_EQ(*arrived->packet, packet_with(4));
+  ASSERT_TRUE(second.send(emit_packet(packet_with(2)), {}));
+  arrived = next(server);
+  ASSERT_TRUE(arrived && arrived->packet);
+  EXPECT_EQ(*arrived->packet, packet_with(2));
+  EXPECT_FALSE(readable(server, 0));
+}
+
 TEST(HostExchange, garbage_is_dropped) {
   auto server = HostExchange::create().value();
   const Port port = own_port();
