@@ -303,11 +303,14 @@ void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
     found->second.has_spoken = true;
     if (!message) {
       if (message.error().code == Errc::kInvalidArgument) continue;
+      const bool is_news = found->second.is_peer || !found->second.name.empty();
       drop_link(link);
-      arrivals.push_back({link, {}, {}});
+      // Telling costs a look at every connection, and there are as many hand-overs as messages.
+      if (is_news) arrivals.push_back({link, {}, {}});
       return;
     }
     if (auto packet = parse_packet(message->bytes)) {
+      if (!packet->from_network) found->second.is_peer = true;
       arrivals.push_back({link, std::move(packet), found->second.came_to});
     }
   }

@@ -68,8 +68,9 @@ class HostExchange {
 
   struct Arrival {
     LinkId link;
-    std::optional<Packet> packet;  ///< nothing: the peer's process is gone, and so is the link
-    std::string came_to;           ///< the name that the peer called; empty: we called it
+    /// Nothing: the peer's process is gone, and so is the link. Not told of who only handed over.
+    std::optional<Packet> packet;
+    std::string came_to;  ///< the name that the peer called; empty: we called it
   };
   /// Readable when collect() has something, and from the time of wake_at() on.
   int fd() const { return epoll_.checked(); }
@@ -96,6 +97,7 @@ class HostExchange {
     std::string came_to = {};  // the port's side: the name that was called
     std::uint32_t users = 0;   // reach() without release()
     bool has_spoken = false;   // something was received
+    bool is_peer = false;      // of our connections, beyond what it hands over for other hosts
     std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 

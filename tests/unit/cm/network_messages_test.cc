@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "cm/host_exchange.h"
 #include "cm/provenance.h"
@@ -111,6 +112,21 @@ TEST(HandOver, keeps_the_order_of_messages) {
     }
     ASSERT_EQ(seen, sent);
   }
+}
+
+TEST(HandOver, leaves_nothing_to_be_told_when_it_ends) {
+  auto server = HostExchange::create().value();
+  const auto block = server.claim_block(base::system_random());
+  ASSERT_TRUE(block);
+  const Packet packet = ready_for(CommId(std::uint32_t{block->value} << 16 | 5));
+  ASSERT_EQ(hand_over(packet), HandedOver::kTaken);
+  std::vector<HostExchange::Arrival> arrivals;
+  pollfd entry{server.fd(), POLLIN, 0};
+  while (poll(&entry, 1, arrivals.empty() ? 20'000 : 0) == 1) {
+    for (auto& each : server.collect()) arrivals.push_back(std::move(each));
+  }
+  ASSERT_EQ(arrivals.size(), 1U);
+  EXPECT_EQ(arrivals[0].packet, packet);
 }
 
 TEST(HandOver, says_when_it_is_for_nobody) {
