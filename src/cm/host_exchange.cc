@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/timerfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -19,7 +19,7 @@ namespace weft::cm {
 namespace {
 
 // What epoll gives back: which kind of thing, and its number.
-constexpr std::uint64_t kBellTag = 0, kBindingTag = std::uint64_t{1} << 32,
+constexpr std::uint64_t kTimerTag = 0, kBindingTag = std::uint64_t{1} << 32,
                         kLinkTag = std::uint64_t{2} << 32;
 constexpr int kMostReady = 64;
 constexpr std::size_t kMostWaiting = 16'384;
@@ -64,10 +64,10 @@ Result<HostExchange> HostExchange::create() {
   const host::ForkHold hold;
   host::Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return host::system_error("connection manager: epoll", errno);
-  host::Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell) return host::system_error("connection manager: eventfd", errno);
-  HostExchange exchange(std::move(epoll), std::move(bell));
-  if (!exchange.watch(exchange.bell_.get(), kBellTag)) {
+  host::Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer) return host::system_error("connection manager: timerfd", errno);
+  HostExchange exchange(std::move(epoll), std::move(timer));
+  if (!exchange.watch(exchange.timer_.get(), kTimerTag)) {
     return host::system_error("connection manager: epoll", errno);
   }
   return exchange;
@@ -230,22 +230,49 @@ void HostExchange::watch_output(const Link& link, LinkId id, bool on) const {
 std::vector<HostExchange::Arrival> HostExchange::collect() {
   std::vector<Arrival> arrivals;
   overloaded_ = false;
+  bool callers_are_ready = false;
   std::array<epoll_event, kMostReady> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), kMostReady, 0);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t tag = ready[static_cast<std::size_t>(i)].data.u64;
     const auto number = static_cast<std::uint32_t>(tag);
-    if (tag == kBellTag) {
-      std::uint64_t rings = 0;
-      [[maybe_unused]] const ssize_t n = read(bell_.get(), &rings, sizeof rings);
-    } else if ((tag & kLinkTag) != 0) {
+    // The timer stays as it is: nobody may take from others what it is to wake them for.
+    if (tag == kTimerTag) continue;
+    if ((tag & kLinkTag) == 0) {
+      accept_all(BindingId(number));
+      callers_are_ready = true;
+    } else if (is_silent_caller(LinkId(number))) {
+      callers_are_ready = true;
+    } else {
       if ((ready[static_cast<std::size_t>(i)].events & EPOLLOUT) != 0) send_waiting(LinkId(number));
       receive_all(LinkId(number), arrivals);
-    } else {
-      accept_all(BindingId(number));
     }
   }
+  if (callers_are_ready) receive_from_callers(arrivals);
   return arrivals;
+}
+
+bool HostExchange::is_silent_caller(LinkId link) const {
+  const auto found = links_.find(link);
+  return found != links_.end() && found->second.name.empty() && !found->second.has_spoken;
+}
+
+/// Whoever hands messages over calls anew for each, and has sent it before it calls again: read in
+/// the order of the calls, they are in the order in which they came. epoll would not keep it.
+void HostExchange::receive_from_callers(std::vector<Arrival>& arrivals) {
+  std::deque<LinkId> silent;
+  int heard = 0;
+  while (!silent_callers_.empty() && heard < kMostReady) {
+    const LinkId link = silent_callers_.front();
+    silent_callers_.pop_front();
+    receive_all(link, arrivals);
+    if (is_silent_caller(link)) {
+      silent.push_back(link);
+    } else {
+      ++heard;
+    }
+  }
+  silent_callers_.insert(silent_callers_.begin(), silent.begin(), silent.end());
 }
 
 void HostExchange::accept_all(BindingId binding) {
@@ -260,7 +287,9 @@ void HostExchange::accept_all(BindingId binding) {
         overloaded_ = true;
         return;
       }
-      if (is_trusted(*peer)) add_link({std::move(*peer), "", name});
+      if (!is_trusted(*peer)) continue;
+      const LinkId link = add_link({std::move(*peer), "", name});
+      if (link.value != 0) silent_callers_.push_back(link);
     }
   }
 }
@@ -270,22 +299,33 @@ void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
   if (found == links_.end()) return;
   for (int i = 0; i < kMostAtOnce; ++i) {
     auto message = found->second.socket.receive(kPacketBytes, 0);
+    if (!message && message.error().code == Errc::kTimedOut) return;
+    found->second.has_spoken = true;
     if (!message) {
-      if (message.error().code == Errc::kTimedOut) return;
       if (message.error().code == Errc::kInvalidArgument) continue;
+      const bool is_news = found->second.is_peer || !found->second.name.empty();
       drop_link(link);
-      arrivals.push_back({link, {}, {}});
+      // Telling costs a look at every connection, and there are as many hand-overs as messages.
+      if (is_news) arrivals.push_back({link, {}, {}});
       return;
     }
     if (auto packet = parse_packet(message->bytes)) {
+      if (!packet->from_network) found->second.is_peer = true;
       arrivals.push_back({link, std::move(packet), found->second.came_to});
     }
   }
 }
 
-void HostExchange::wake() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = write(bell_.get(), &one, sizeof one);
+void HostExchange::wake_at(Nanoseconds when) const {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  itimerspec at{};
+  if (when != kNever) {
+    // All zero would be never.
+    const Nanoseconds time = std::max<Nanoseconds>(when, 1);
+    at.it_value.tv_sec = static_cast<time_t>(time / kSecond);
+    at.it_value.tv_nsec = static_cast<long>(time % kSecond);
+  }
+  timerfd_settime(timer_.checked(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
 }  // namespace weft::cm

@@ -68,17 +68,20 @@ class HostExchange {
 
   struct Arrival {
     LinkId link;
-    std::optional<Packet> packet;  ///< nothing: the peer's process is gone, and so is the link
-    std::string came_to;           ///< the name that the peer called; empty: we called it
+    /// Nothing: the peer's process is gone, and so is the link. Not told of who only handed over.
+    std::optional<Packet> packet;
+    std::string came_to;  ///< the name that the peer called; empty: we called it
   };
-  /// Readable when collect() has something.
+  /// Readable when collect() has something, and from the time of wake_at() on.
   int fd() const { return epoll_.checked(); }
-  /// A bounded number of what arrived.
+  /// A bounded number of what arrived: of one peer in order, and the first messages of those who
+  /// called in the order of their calls.
   std::vector<Arrival> collect();
   /// The last collect() could not take a peer in, for want of descriptors.
   bool overloaded() const { return overloaded_; }
-  /// Makes fd() readable once, from any thread.
-  void wake() const;
+  /// Makes fd() readable from this time of the steady clock on, whoever collects, until the next
+  /// call sets another; kNever: not at all.
+  void wake_at(Nanoseconds when) const;
 
  private:
   struct Listening {
@@ -93,24 +96,30 @@ class HostExchange {
     std::string name;          // of the port that it leads to; empty for the port's side
     std::string came_to = {};  // the port's side: the name that was called
     std::uint32_t users = 0;   // reach() without release()
+    bool has_spoken = false;   // something was received
+    bool is_peer = false;      // of our connections, beyond what it hands over for other hosts
     std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 
-  HostExchange(host::Fd epoll, host::Fd bell) : epoll_(std::move(epoll)), bell_(std::move(bell)) {}
+  HostExchange(host::Fd epoll, host::Fd timer)
+      : epoll_(std::move(epoll)), timer_(std::move(timer)) {}
   Result<host::LocalSocket> listen(const std::string& name, std::uint64_t tag);
   bool watch(int fd, std::uint64_t tag) const;
   void forget(int fd) const;
   Result<LinkId> open(const std::string& name);
   void accept_all(BindingId binding);
+  bool is_silent_caller(LinkId link) const;
+  void receive_from_callers(std::vector<Arrival>& arrivals);
   void receive_all(LinkId link, std::vector<Arrival>& arrivals);
   void send_waiting(LinkId link);
   void watch_output(const Link& link, LinkId id, bool on) const;
   LinkId add_link(Link link);
   void drop_link(LinkId link);
 
-  host::Fd epoll_, bell_;
+  host::Fd epoll_, timer_;
   std::map<BindingId, Binding> bindings_;
   std::map<LinkId, Link> links_;
+  std::deque<LinkId> silent_callers_;  // accepted, nothing received yet; the first caller first
   std::map<std::string, LinkId> by_name_;
   std::uint32_t last_id_ = 0;
   bool overloaded_ = false;

@@ -12,7 +12,8 @@
 namespace weft::cm {
 
 enum class HandedOver { kTaken, kNobody, kNotNow };
-/// Never waits. kNobody: no process of this user is the one that the packet is for.
+/// Never waits. What one thread hands to one process is received in that order. kNobody: no process
+/// of this user is the one that the packet is for.
 HandedOver hand_over(const Packet& packet);
 
 /// False: the device is not on the network, or it has no room now.

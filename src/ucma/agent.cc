@@ -23,7 +23,6 @@ namespace {
 
 // What librdmacm can index.
 constexpr std::size_t kMostIds = 65'536;
-constexpr int kMostPauseMs = 60'000;
 /// Who asks twice within this time looks all the time, and does not sleep until it is told.
 constexpr Nanoseconds kAsksAgain = 20'000;
 /// Who asked so lately will ask again: the thread looks only then whether that was so.
@@ -92,7 +91,6 @@ void Agent::remove(File& file) {
 
 void Agent::run(Agent& agent) {
   pthread_setname_np(pthread_self(), "weft-cm");
-  int timeout_ms = 0;
   // It never ends: a thread's end frees and unmaps memory, and libraries such as libfabric patch
   // the functions that do so while other threads run.
   for (;;) {
@@ -103,18 +101,17 @@ void Agent::run(Agent& agent) {
     }
     // The program closed what it does not know: nothing will ever come.
     while (fd < 0) ::pause();
+    // Deadlines are in the descriptor too, and whatever a program that polls leaves undone keeps it
+    // readable: nobody has to tell this thread when to look again.
     epoll_event event;
-    epoll_wait(fd, &event, 1, timeout_ms);
+    epoll_wait(fd, &event, 1, -1);
     bool tired = false, polled = false;
     {
       const Guard guard(agent);
       polled = agent.is_polled();
-      if (!polled) tired = agent.step(timeout_ms);
+      if (!polled) tired = agent.step();
     }
-    if (polled) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kPolledPause));
-      timeout_ms = 0;
-    }
+    if (polled) std::this_thread::sleep_for(std::chrono::nanoseconds(kPolledPause));
     // No descriptor is left for a peer that waits: looking again at once would not help.
     if (tired) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -123,14 +120,13 @@ void Agent::run(Agent& agent) {
 bool Agent::is_polled() const { return now() - polled_at_ < kPolledPause; }
 
 void Agent::poll() {
-  int timeout_ms = 0;
-  step(timeout_ms);
+  step();
   const Nanoseconds time = now();
   if (time - asked_at_ < kAsksAgain) polled_at_ = time;
   asked_at_ = time;
 }
 
-bool Agent::step(int& timeout_ms) {
+bool Agent::step() {
   for (const auto& arrival : exchange_.collect()) {
     if (arrival.packet) {
       on_packet(arrival);
@@ -140,12 +136,7 @@ bool Agent::step(int& timeout_ms) {
   }
   const Nanoseconds time = now();
   if (time >= next_deadline_) on_timers(time);
-  if (next_deadline_ == kNever) {
-    timeout_ms = kMostPauseMs;
-  } else {
-    const Nanoseconds left_ms = next_deadline_ > time ? (next_deadline_ - time) / 1'000'000 + 1 : 0;
-    timeout_ms = static_cast<int>(std::min<Nanoseconds>(left_ms, kMostPauseMs));
-  }
+  if (time >= timer_at_) set_timer();
   return exchange_.overloaded();
 }
 
@@ -163,7 +154,12 @@ void Agent::on_timers(Nanoseconds time) {
 void Agent::arm(Nanoseconds deadline) {
   if (deadline >= next_deadline_) return;
   next_deadline_ = deadline;
-  exchange_.wake();
+  if (deadline < timer_at_) set_timer();
+}
+
+void Agent::set_timer() {
+  timer_at_ = next_deadline_;
+  exchange_.wake_at(timer_at_);
 }
 
 Identifier* Agent::create(File& file, cm::PortSpace space, QpType type, UserTag tag) {

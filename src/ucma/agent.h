@@ -147,10 +147,11 @@ class Agent {
   // The thread and the way out (agent.cc).
   static void run(Agent& agent);
   /// True: the exchange has no room for more peers now.
-  bool step(int& timeout_ms);
+  bool step();
   bool is_polled() const;
   void on_timers(Nanoseconds now);
   void arm(Nanoseconds deadline);
+  void set_timer();
   void apply(Identifier& id, cm::Outcome& out);
   bool transmit(Identifier& id, const cm::Message& message);
   void send(cm::LinkId link, const cm::Packet& packet);
@@ -176,7 +177,9 @@ class Agent {
   std::uint32_t last_handle_ = 0, last_group_ = 0;
   cm::CommIdBlock block_;  // 0: not claimed yet
   std::map<const files::ShownDevice*, verbs::Device> network_;
-  Nanoseconds next_deadline_ = kNever;
+  // The timer goes off at the next deadline, or earlier if that has moved: nothing is due then, and
+  // it is set again.
+  Nanoseconds next_deadline_ = kNever, timer_at_ = kNever;
   // When a program last asked, and when it last did the thread's work. Under the lock.
   Nanoseconds asked_at_ = 0, polled_at_ = 0;
 };

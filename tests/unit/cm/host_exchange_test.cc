@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 
 namespace weft::cm {
@@ -152,6 +153,55 @@ TEST(HostExchange, nothing_is_lost_when_the_peer_is_slow) {
     }
   }
   EXPECT_EQ(seen, kMany);
+}
+
+bool readable(const HostExchange& exchange, int timeout_ms) {
+  pollfd entry{exchange.fd(), POLLIN, 0};
+  return poll(&entry, 1, timeout_ms) == 1;
+}
+
+TEST(HostExchange, a_time_to_wake_is_kept_whoever_collects) {
+  auto exchange = HostExchange::create().value();
+  const auto now = static_cast<Nanoseconds>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  exchange.wake_at(now + 20'000'000);
+  exchange.collect();
+  EXPECT_TRUE(readable(exchange, 20'000));
+  exchange.collect();
+  EXPECT_TRUE(readable(exchange, 0)) << "until somebody has done what was due";
+  exchange.wake_at(now + 3'600'000'000'000);
+  EXPECT_FALSE(readable(exchange, 0));
+  exchange.wake_at(0);
+  EXPECT_TRUE(readable(exchange, 20'000));
+  exchange.wake_at(kNever);
+  EXPECT_FALSE(readable(exchange, 0));
+}
+
+/// From a socket of its own, as those do who hand over what came from the network.
+host::LocalSocket call(Port port) {
+  return host::LocalSocket::connect(name_of(kTcpSpace, port, "127.0.0.1")).value();
+}
+
+TEST(HostExchange, who_calls_and_says_nothing_keeps_nobody_waiting) {
+  auto server = HostExchange::create().value();
+  const Port port = own_port();
+  ASSERT_TRUE(server.bind(at(kHere, port), {}));
+  const auto silent = call(port), second = call(port), third = call(port);
+  server.collect();
+  EXPECT_FALSE(readable(server, 0));
+  ASSERT_TRUE(third.send(emit_packet(packet_with(3)), {}));
+  auto arrived = next(server);
+  ASSERT_TRUE(arrived && arrived->packet);
+  EXPECT_EQ(*arrived->packet, packet_with(3));
+  ASSERT_TRUE(third.send(emit_packet(packet_with(4)), {}));
+  arrived = next(server);
+  ASSERT_TRUE(arrived && arrived->packet);
+  EXPECT_EQ(*arrived->packet, packet_with(4));
+  ASSERT_TRUE(second.send(emit_packet(packet_with(2)), {}));
+  arrived = next(server);
+  ASSERT_TRUE(arrived && arrived->packet);
+  EXPECT_EQ(*arrived->packet, packet_with(2));
+  EXPECT_FALSE(readable(server, 0));
 }
 
 TEST(HostExchange, garbage_is_dropped) {

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "cm/host_exchange.h"
 #include "cm/provenance.h"
@@ -83,6 +85,48 @@ TEST(HandOver, brings_an_answer_to_whoever_has_the_number) {
   const Packet packet = ready_for(CommId(std::uint32_t{other->value} << 16 | 5));
   ASSERT_EQ(hand_over(packet), HandedOver::kTaken);
   EXPECT_EQ(next_packet(second), packet);
+}
+
+TEST(HandOver, keeps_the_order_of_messages) {
+  auto server = HostExchange::create().value();
+  const auto block = server.claim_block(base::system_random());
+  ASSERT_TRUE(block);
+  const auto numbered = [&](std::uint32_t i) {
+    return ready_for(CommId(std::uint32_t{block->value} << 16 | i));
+  };
+  // In bursts as a disconnect right behind the begin makes them, and longer ones.
+  std::uint32_t sent = 0, seen = 0;
+  for (const std::uint32_t burst : {2, 3, 200}) {
+    for (std::uint32_t i = 0; i < burst; ++i) {
+      ASSERT_EQ(hand_over(numbered(sent++)), HandedOver::kTaken);
+    }
+    for (int round = 0; round < 1000 && seen < sent; ++round) {
+      // As the agent waits. It moves what it finds to the end of the kernel's list.
+      epoll_event first;
+      ASSERT_EQ(epoll_wait(server.fd(), &first, 1, 20'000), 1);
+      for (const auto& arrival : server.collect()) {
+        if (!arrival.packet) continue;
+        ASSERT_EQ(arrival.packet, numbered(seen));
+        ++seen;
+      }
+    }
+    ASSERT_EQ(seen, sent);
+  }
+}
+
+TEST(HandOver, leaves_nothing_to_be_told_when_it_ends) {
+  auto server = HostExchange::create().value();
+  const auto block = server.claim_block(base::system_random());
+  ASSERT_TRUE(block);
+  const Packet packet = ready_for(CommId(std::uint32_t{block->value} << 16 | 5));
+  ASSERT_EQ(hand_over(packet), HandedOver::kTaken);
+  std::vector<HostExchange::Arrival> arrivals;
+  pollfd entry{server.fd(), POLLIN, 0};
+  while (poll(&entry, 1, arrivals.empty() ? 20'000 : 0) == 1) {
+    for (auto& each : server.collect()) arrivals.push_back(std::move(each));
+  }
+  ASSERT_EQ(arrivals.size(), 1U);
+  EXPECT_EQ(arrivals[0].packet, packet);
 }
 
 TEST(HandOver, says_when_it_is_for_nobody) {

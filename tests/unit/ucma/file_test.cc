@@ -2,6 +2,8 @@
 #include <signal.h>
 
 #include <atomic>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "ucma_kit.h"
@@ -100,6 +102,20 @@ TEST(UcmaFile, get_event_waits_for_the_event) {
 
 std::atomic<int> signals{0};
 
+template <class Condition>
+bool comes_true(const Condition& is_true) {
+  for (int i = 0; i < 30'000 && !is_true(); ++i) usleep(1000);
+  return is_true();
+}
+
+bool is_asleep(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  std::string word;
+  while (status >> word && word != "State:") continue;
+  status >> word;
+  return word == "S";
+}
+
 TEST(UcmaFile, a_signal_ends_the_wait_unless_it_restarts_calls) {
   const Channel channel;
   for (const bool restarts : {false, true}) {
@@ -108,13 +124,22 @@ TEST(UcmaFile, a_signal_ends_the_wait_unless_it_restarts_calls) {
     action.sa_flags = restarts ? SA_RESTART : 0;
     ASSERT_EQ(sigaction(SIGUSR2, &action, nullptr), 0);
     std::atomic<int> error{-1};
+    std::atomic<pid_t> thread{0};
     rdma_ucm_event_resp event{};
-    std::thread waiter([&] { error = channel.get_event(event); });
+    std::thread waiter([&] {
+      thread = gettid();
+      error = channel.get_event(event);
+    });
     const int before = signals;
-    usleep(20'000);
-    pthread_kill(waiter.native_handle(), SIGUSR2);
-    for (int i = 0; i < 1000 && signals == before; ++i) usleep(1000);
-    usleep(20'000);
+    EXPECT_TRUE(comes_true([&] { return is_asleep(thread); }));
+    const auto interrupt = [&] { pthread_kill(waiter.native_handle(), SIGUSR2); };
+    if (restarts) {
+      interrupt();
+      EXPECT_TRUE(comes_true([&] { return signals != before && is_asleep(thread); }));
+    } else {
+      // Until it has met the wait itself and not what comes before.
+      EXPECT_TRUE(comes_true([&] { return interrupt(), error != -1; }));
+    }
     EXPECT_EQ(error, restarts ? -1 : EINTR);
     const Id id = Id::create(channel);
     ASSERT_EQ(id.resolve("127.0.0.1", 1), 0);

@@ -1,9 +1,10 @@
 // Two hosts with a cable between them: what a connection request that lies about its addresses
-// reaches over a real network.
+// reaches over a real network, and in which order messages are handled that came in one.
 #include <poll.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "cm/message.h"
@@ -22,9 +23,16 @@ using weft::test::kNoNamespaces;
 using weft::test::kSecondHost;
 
 constexpr std::uint16_t kLoopbackPort = 7101, kAnywherePort = 7102, kAddressPort = 7103;
+constexpr std::uint16_t kHastyPort = 7104;
 constexpr std::uint16_t kLiarsPort = 13, kHonestPort = 14;
 
 Gid gid(const char* text) { return network::parse_address(text).value(); }
+
+/// False: a test before this one in the same process has read the list already.
+bool show_device(const char* address) {
+  setenv("WEFT_DEVICES", (std::string("weft0=") + address).c_str(), 1);
+  return device_with(gid(address)) != nullptr;
+}
 
 /// True: the next event is a request that tells these addresses.
 bool hears_truth(const Channel& channel, const char* to) {
@@ -41,9 +49,7 @@ bool hears_truth(const Channel& channel, const char* to) {
 
 /// Listens in three places for connections, and in one for datagrams.
 int listen_to_the_network(int fd) {
-  setenv("WEFT_DEVICES", (std::string("weft0=") + kFirstHost.v4).c_str(), 1);
-  // A test before this one in the same process has read the list already.
-  if (device_with(gid(kFirstHost.v4)) == nullptr) return kNoNamespaces;
+  if (!show_device(kFirstHost.v4)) return kNoNamespaces;
   const Channel loopback, anywhere, address, datagrams;
   const Id first = Id::create(loopback), second = Id::create(anywhere), third = Id::create(address),
            fourth = Id::create(datagrams, RDMA_PS_UDP);
@@ -120,6 +126,59 @@ int call_with_lies_and_truth(int fd) {
 
 TEST(UcmaHosts, a_request_reaches_the_address_where_its_frame_arrived_and_no_other) {
   const auto result = weft::test::on_two_hosts(listen_to_the_network, call_with_lies_and_truth);
+  if (!result) GTEST_SKIP() << "no network namespaces here, or the devices were listed before";
+  EXPECT_EQ(*result, 0);
+}
+
+constexpr int kHastyClients = 20;
+
+/// The next event that is not the late end of a connection.
+std::optional<rdma_ucm_event_resp> next_of_hasty(const Channel& channel, EventCode code) {
+  auto event = channel.next(20'000);
+  while (event && static_cast<EventCode>(event->event) == EventCode::kTimewaitExit) {
+    event = channel.next(20'000);
+  }
+  return event && static_cast<EventCode>(event->event) == code ? event : std::nullopt;
+}
+
+/// Each client is seen to come before it is seen to go. Identifiers stay: a request that came twice
+/// is no second one then.
+int serve_hasty_clients(int fd) {
+  if (!show_device(kFirstHost.v4)) return kNoNamespaces;
+  const Channel channel;
+  const Id listener = Id::create(channel);
+  if (listener.bind("0.0.0.0", kHastyPort) != 0 || listener.listen() != 0) return 1;
+  if (write(fd, "r", 1) != 1) return 2;
+  for (int i = 0; i < kHastyClients; ++i) {
+    const auto event = next_of_hasty(channel, EventCode::kConnectRequest);
+    if (!event) return 3;
+    const Id child{&channel, event->id};
+    if (child.accept() != 0) return 4;
+    if (!next_of_hasty(channel, EventCode::kEstablished)) return 5;
+    if (!next_of_hasty(channel, EventCode::kDisconnected)) return 6;
+    if (child.disconnect() != 0) return 7;
+  }
+  return 0;
+}
+
+int disconnect_at_once(int fd) {
+  if (!show_device(kSecondHost.v4)) return kNoNamespaces;
+  char said = 0;
+  if (read(fd, &said, 1) != 1) return 1;
+  for (int i = 0; i < kHastyClients; ++i) {
+    const Channel channel;
+    const Id id = Id::create(channel);
+    id.resolve_all(kFirstHost.v4, kHastyPort);
+    if (id.connect() != 0) return 2;
+    if (channel.next_code(20'000) != EventCode::kConnectResponse) return 3;
+    if (id.confirm() != 0 || id.disconnect() != 0) return 4;
+    if (channel.next_code(20'000) != EventCode::kDisconnected) return 5;
+  }
+  return 0;
+}
+
+TEST(UcmaHosts, a_client_that_disconnects_at_once_was_connected_before) {
+  const auto result = weft::test::on_two_hosts(serve_hasty_clients, disconnect_at_once);
   if (!result) GTEST_SKIP() << "no network namespaces here, or the devices were listed before";
   EXPECT_EQ(*result, 0);
 }
