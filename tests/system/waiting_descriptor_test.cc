@@ -220,6 +220,7 @@ TEST_P(WaitingDescriptor, forks_while_it_is_armed) {
           program.play(peer, Turn::kSecond, kFewTurns, Way::kCall);
           peer.get<char>();
           program.connection.send(i);
+          WEFT_REQUIRE(program.queue.spin().status == IBV_WC_SUCCESS);
         }
         peer.sync();
       });
@@ -259,6 +260,7 @@ TEST_P(WaitingDescriptor, closes_the_descriptor_and_goes_on) {
         program.play(peer, Turn::kSecond, kFewTurns, Way::kCall);
         peer.get<char>();
         program.connection.send(0);
+        WEFT_REQUIRE(program.queue.spin().status == IBV_WC_SUCCESS);
         for (int i = 0; i < 3; ++i) program.play_spinning(peer, Turn::kSecond, kFewTurns);
         peer.sync();
       });
