@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/this_thread.h"
 
 namespace weft::base {
 
@@ -53,8 +54,7 @@ class BiasedLock {
   }
 
  private:
-  /// Of the living threads each has its own.
-  static const void* me() { return __builtin_thread_pointer(); }
+  static const void* me() { return this_thread(); }
 
   // Out of line, so that the quick way costs its callers no registers.
   void lock_slow();

@@ -171,12 +171,27 @@ void ProcessPage::adopt_liveness() {
 void ProcessPage::request_wake() {
   // Else the last request stands: an answer to it lies in a socket, for whoever sleeps there.
   if (!answer_taken_.exchange(false, std::memory_order_seq_cst)) return;
-  std::uint32_t number = requests_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (number == 0) number = requests_.fetch_add(1, std::memory_order_relaxed) + 1;
+  std::uint32_t number = 0;
+  while (number == 0) {
+    number = (requests_.fetch_add(1, std::memory_order_relaxed) + 1) & ~kAsksForFence;
+  }
   // Of two that ask at once either number may stay: both are new to every neighbour.
-  page().wake_request.store(number, std::memory_order_seq_cst);
-  // Neighbours publish without a fence and then look at the request: the barrier is ours.
-  barrier();
+  const std::uint32_t before =
+      page().wake_request.exchange(number | kAsksForFence, std::memory_order_seq_cst);
+  if ((before & kAsksForFence) != 0) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // its partner: ProcessView
+  } else {
+    // Neighbours have published without a fence and then looked at the request: it is ours.
+    barrier();
+  }
+}
+
+void ProcessPage::spare_fences() {
+  std::uint32_t word = page().wake_request.load(std::memory_order_relaxed);
+  if ((word & kAsksForFence) == 0) return;
+  // Not over a newer request, whose owner counts on the fences.
+  page().wake_request.compare_exchange_strong(word, word & ~kAsksForFence,
+                                              std::memory_order_seq_cst);
 }
 
 void ProcessPage::wakes_were_taken() {

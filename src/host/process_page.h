@@ -48,13 +48,17 @@ struct ProcessPageLayout {
   /// Publishing threads order their words by a fence of their own; otherwise by membarrier.
   std::uint32_t cannot_membarrier;
   /// The number of the last request for a wake-up: whoever gives the process something, and has
-  /// not answered this request, wakes it. 0: nobody there has ever asked.
+  /// not answered this request, wakes it. 0: nobody there has ever asked. With kAsksForFence while
+  /// the process sleeps often.
   std::atomic<std::uint32_t> wake_request;
   std::atomic<std::uint32_t> flight_count;
   std::atomic<std::uint32_t> closed;  ///< not to be copied from or to by number: exec is near
   alignas(64) pthread_mutex_t alive;
   alignas(64) std::array<FlightSlot, kMaxFlightThreads> flights;
 };
+/// Whoever gives the process something fences before it looks at the request, so that each sleep
+/// there needs no barrier in all processes.
+inline constexpr std::uint32_t kAsksForFence = 1u << 31;
 inline constexpr std::size_t kProcessPageBytes = (sizeof(ProcessPageLayout) + 4095) / 4096 * 4096;
 
 /// A page as its neighbours see it.
@@ -66,7 +70,16 @@ class ProcessView {
 
   bool alive() const;
   /// The number of its last request for a wake-up; 0: there was none.
-  std::uint32_t wake_request() const { return page().wake_request.load(std::memory_order_relaxed); }
+  std::uint32_t wake_request() const {
+    return page().wake_request.load(std::memory_order_relaxed) & ~kAsksForFence;
+  }
+  /// The same for one who has just given it something.
+  std::uint32_t wake_request_behind_gift() const {
+    if ((page().wake_request.load(std::memory_order_relaxed) & kAsksForFence) != 0) [[unlikely]] {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+    return wake_request();
+  }
   bool cannot_membarrier() const { return page().cannot_membarrier != 0; }
   /// Asked after a flight word was published: see exec.h.
   bool closed_to_copies() const { return page().closed.load(std::memory_order_acquire) != 0; }
@@ -106,6 +119,8 @@ class ProcessPage {
   void request_wake();
   /// After wake-ups were taken out of sockets. Whoever took them then looks for what they were for.
   void wakes_were_taken();
+  /// The process does not sleep often any more: neighbours need not fence for it.
+  void spare_fences();
   /// Counts: several threads may try to exec at once.
   void close_to_copies(bool closed);
   bool cannot_membarrier() const { return page().cannot_membarrier != 0; }

@@ -52,7 +52,7 @@ class SignalsHeld {
   }
 
  private:
-  sigset_t before_;
+  sigset_t before_{};  ///< whole: masks are compared
 };
 
 /// A descriptor that is readable while a signal is pending that its thread would take.

@@ -15,6 +15,8 @@ bool is_set_to(const char* name, std::string_view value) {
 
 bool owner_checks() { return is_set_to("WEFT_OWNER_CHECKS", "on"); }
 
+bool gives_way() { return !is_set_to("WEFT_GIVE_WAY", "off"); }
+
 bool filters_addresses() { return !is_set_to("WEFT_ADDRESS_FILTER", "off"); }
 
 bool lets_others_trace() { return !is_set_to("WEFT_PTRACER", "off") && !owner_checks(); }

@@ -1,5 +1,5 @@
-// What the environment says about how far processes of one host let each other in, and how they
-// share an address. Read when it is asked for: by a process that opens its first device, by each
+// What the environment says about how far processes of one host let each other in, how they share
+// an address, and how they poll. Read when it is asked for: by a process that opens its first device, by each
 // controller and by each port. Any thread.
 #pragma once
 
@@ -15,5 +15,8 @@ bool lets_others_trace();
 /// Unless WEFT_ADDRESS_FILTER=off: a program in the kernel chooses which process of a shared
 /// address gets a datagram. Without, whoever gets it hands it over, which costs more.
 bool filters_addresses();
+/// Unless WEFT_GIVE_WAY=off: a thread that polls in vain sleeps for moments where others wait for
+/// its processor.
+bool gives_way();
 
 }  // namespace weft::host

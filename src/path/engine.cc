@@ -242,7 +242,7 @@ void Engine::set_wake(std::function<void(Nanoseconds)> wake, std::function<void(
 }
 
 void Engine::set_waker(Waker waker) {
-  polls_when_armed_.store(polls(), std::memory_order_relaxed);
+  spins_from_.store(polls() + kSpins, std::memory_order_relaxed);
   const bool same = waker_.load(std::memory_order_relaxed) == waker;
   if (!same || waker == Waker::kHelper) waker_.store(waker, std::memory_order_seq_cst);
   if (waker != Waker::kHelper) return;

@@ -106,12 +106,20 @@ class Engine final : public queue::Scheduler {
     return did;
   }
   /// The same for a program that polls, which a helper learns of; quickly when there is nothing.
-  void poll() {
-    if ((source_ == nullptr || !source_->active()) && idle()) return;
+  /// True: many polls in a row were in vain.
+  bool poll() {
+    if ((source_ == nullptr || !source_->active()) && idle()) return false;
     count_poll();
+    if (progress()) {
+      vain_polls_.store(0, std::memory_order_relaxed);
+      return false;
+    }
     // Who has armed a queue and finds nothing is about to sleep.
-    if (!progress() && armed() != 0) [[unlikely]]
+    if (armed() != 0) [[unlikely]]
       settle();
+    const std::uint32_t vain = vain_polls_.load(std::memory_order_relaxed) + 1;
+    vain_polls_.store(vain, std::memory_order_relaxed);
+    return vain % kManyPolls == 0;
   }
   /// For a program that is about to sleep: what waits for company or for a later poll goes out now.
   void settle();
@@ -153,11 +161,11 @@ class Engine final : public queue::Scheduler {
   /// At each arming. kHelper: the helper watches from now on what may arrive.
   void set_waker(Waker waker);
   Waker waker() const { return waker_.load(std::memory_order_relaxed); }
-  /// The helper is the one who has to see to what arrives, at once: a queue is armed, and the
+  /// The helper is the one who has to see to what arrives, at once: a queue was armed, and the
   /// program has not taken to polling since.
   bool needs_helper() const {
-    return armed() != 0 && waker_.load(std::memory_order_seq_cst) == Waker::kHelper &&
-           polls() - polls_when_armed_.load(std::memory_order_relaxed) < kSpins;
+    return waker_.load(std::memory_order_seq_cst) == Waker::kHelper &&
+           polls() < spins_from_.load(std::memory_order_relaxed);
   }
 
   /// Something is left that this thread cannot take up.
@@ -178,6 +186,7 @@ class Engine final : public queue::Scheduler {
   class PortReceiver;
   /// So many polls since it last armed a queue, and a program is taken for one that spins.
   static constexpr std::uint64_t kSpins = 256;
+  static constexpr std::uint32_t kManyPolls = 64;
 
   bool progress_with_ports();
   bool fire_timers();
@@ -222,8 +231,10 @@ class Engine final : public queue::Scheduler {
   std::atomic<std::uint32_t> failures_{0};  ///< in failed_
   std::atomic<Nanoseconds> earliest_{kNever};
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint32_t> vain_polls_{0};  ///< in a row; threads may overwrite each other's
   std::atomic<std::uint32_t> armed_{0};
-  std::atomic<std::uint64_t> polls_when_armed_{0};
+  /// From so many polls on the program is taken for one that spins; 0 before it arms a queue.
+  std::atomic<std::uint64_t> spins_from_{0};
   // seq_cst: the helper looks at it after it has said that it dozes, and attend() after this.
   std::atomic<Waker> waker_{Waker::kHelper};
   /// When all ports were last looked at; what came before that has been seen.

@@ -47,6 +47,7 @@ struct RcRequester {
   bool probe_due = false;
   bool probing = false;  ///< `probed` went out once more, with `probed_behind` behind all others
   bool timing = false;   ///< the round trip of `timed`
+  bool timed_twice = false;  ///< since then the oldest frame went out once more, as a probe
 
   Psn next_new;              ///< for the next element that starts
   Psn unacked;               ///< oldest frame without acknowledgement, inside the front element

@@ -50,6 +50,7 @@ inline bool ask_for_acknowledgement(RcRequester& rq, Psn psn, bool last, bool mu
   rq.ack_requests.on_ask(psn + 1);
   if (!rq.timing && !rq.went_back && !psn.before(rq.sent)) {
     rq.timing = true;
+    rq.timed_twice = false;
     rq.timed = psn;
     rq.timed_at = now;
   }

@@ -83,7 +83,11 @@ void made_progress(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   rq.probe_due = false;
   if (rq.timing && rq.timed.before(rq.unacked)) {
     rq.timing = false;
-    rq.window.on_round_trip(now - rq.timed_at);
+    if (rq.timed_twice) {
+      rq.window.on_late_answer(now - rq.timed_at);
+    } else {
+      rq.window.on_round_trip(now - rq.timed_at);
+    }
   }
   reset_retries(rq, qp);
   rq.give_up_at = kNever;
@@ -364,7 +368,7 @@ bool emit_probe(RcRequester& rq, QueuePair& qp, OutFrame& frame) {
   rq.probing = true;
   rq.probed = rq.unacked;
   rq.probed_behind = rq.sent;
-  rq.timing = false;
+  rq.timed_twice = true;  // an answer might be to either copy
   qp.count(obs::Counter::kRetransmissions);
   return true;
 }

@@ -40,6 +40,7 @@ class Window {
   /// A way whose shortest round trip is no longer than this counts as having no length.
   static constexpr Nanoseconds kNear_ns = 1'000'000;
   static constexpr Nanoseconds kShortestTimeout_ns = 1'000'000;
+  static constexpr Nanoseconds kMostLate_ns = 20'000'000;
   static constexpr Nanoseconds kLeastMarkPause_ns = 50'000;
   static constexpr std::uint32_t kAllMarked = 1024;
   static constexpr std::uint32_t kRoundsPerLook = 8, kRoundsPerQuickLook = 3;
@@ -59,7 +60,7 @@ class Window {
     grown_ = since_loss_ = 0;
     shortest_ns_ = recent_ns_ = kNever;
     recent_ = drains_ = drained_frames_ = 0;
-    round_trip_ns_ = latest_ns_ = marked_at_ns_ = drain_at_ns_ = 0;
+    round_trip_ns_ = latest_ns_ = late_ns_ = marked_at_ns_ = drain_at_ns_ = 0;
     marks_ = kAllMarked;
     weigh();
   }
@@ -120,6 +121,7 @@ class Window {
     shortest_ns_ = std::min(shortest_ns_, std::max<Nanoseconds>(took_ns, 1));
     if (drained_frames_ != 0) return;  // it is not always so short
     round_trip_ns_ = round_trip_ns_ == 0 ? took_ns : (7 * round_trip_ns_ + took_ns) / 8;
+    late_ns_ -= late_ns_ / 16;
     recent_ns_ = std::min(recent_ns_, took_ns);
     latest_ns_ = took_ns;
     weigh();
@@ -130,11 +132,18 @@ class Window {
     recent_ = 0;
     recent_ns_ = kNever;
   }
+  /// The answer came after a probe, so late after the frame that it may be for. Perhaps that was
+  /// lost; perhaps the peer's process had no core. Of a peer that loses it often one waits longer
+  /// for a while, else every frame would go out twice.
+  void on_late_answer(Nanoseconds took_ns) {
+    late_ns_ = std::max(late_ns_, std::min(took_ns, kMostLate_ns));
+  }
   bool knows_round_trip() const { return round_trip_ns_ != 0; }
   /// When a frame counts as lost after `attempts` repetitions; kNever: nothing is known yet.
   Nanoseconds timeout_ns(unsigned attempts) const {
     if (round_trip_ns_ == 0) return kNever;
-    return std::max(kShortestTimeout_ns, 4 * round_trip_ns_) << std::min(attempts, 16u);
+    return std::max({kShortestTimeout_ns, 4 * round_trip_ns_, late_ns_ + late_ns_ / 2})
+           << std::min(attempts, 16u);
   }
 
  private:
@@ -193,6 +202,7 @@ class Window {
   Nanoseconds fine_ns_ = kFine_ns;    ///< an answer may take
   Nanoseconds marked_at_ns_ = 0, latest_ns_ = 0, drain_at_ns_ = 0, drained_until_ns_ = 0;
   Nanoseconds round_trip_ns_ = 0;
+  Nanoseconds late_ns_ = 0;           ///< answers have been, lately
   Nanoseconds shortest_ns_ = kNever;  ///< round trip that was ever seen
   Nanoseconds recent_ns_ = kNever;    ///< the shortest of the last ones
   std::uint32_t recent_ = 0;          ///< how many these are

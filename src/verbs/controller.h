@@ -122,7 +122,8 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   void poll() {
     if (inherited()) [[unlikely]]
       return;
-    engine_.poll();
+    if (engine_.poll()) [[unlikely]]
+      waiting_.give_way();
   }
 
   /// The short way of a poll that has found its queue empty: the completion that it waits for, if

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/biased_lock.h"
 #include "base/lock.h"
+#include "base/short_slice.h"
 #include "host/fd_mark.h"
 #include "host/fork.h"
 #include "memory/flight.h"
@@ -29,6 +30,8 @@ constexpr Nanoseconds kLongest_ns = 1'000'000'000;
 /// than what it does.
 constexpr Nanoseconds kLinger_ns = 50'000;
 constexpr int kRoundsPerServe = 64;
+/// A program that polls so often between two looks of the helper spins.
+constexpr std::uint64_t kPollsOfSpinning = 1000;
 
 }  // namespace
 
@@ -152,12 +155,16 @@ bool Helper::serve(Nanoseconds* deadline, Rest* rest) {
 bool Helper::serve(Client& client, Nanoseconds* deadline, Rest* rest) {
   path::Engine& engine = *client.engine;
   const std::uint64_t polls = engine.polls();
+  const bool has_spun = polls - client.polls_seen > kPollsOfSpinning;
   const bool polled = std::exchange(client.polls_seen, polls) != polls;
   const bool armed = engine.armed() != 0;
   const bool program_wakes = armed && engine.waker() == path::Engine::Waker::kProgram;
   const bool has_had_its_moment = std::exchange(client.left_to_program, false);
   if (!engine.needs_helper()) {
     if (polled) {  // the program does its own work
+      if (!armed && has_spun) {
+        if (host::ProcessPage* page = page_) page->spare_fences();
+      }
       // Who takes wake-ups while a queue is armed asks for more of them.
       *rest = std::max(*rest, armed ? Rest::kLeave : Rest::kDoze);
       return false;
@@ -255,6 +262,7 @@ bool Helper::missed_something(Nanoseconds* until) {
 void Helper::run() {
   pthread_setname_np(pthread_self(), "weft-helper");
   base::BiasedLock::stay_guest();
+  base::ask_for_short_slices();
   for (;;) {
     // Under no other lock, since it is never given back.
     if (host::ProcessPage* page = page_) page->adopt_liveness();

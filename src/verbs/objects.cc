@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "base/this_thread.h"
+
 namespace weft::verbs {
 
 std::shared_ptr<const QpGround> PdObject::share(QpGround ground) {
@@ -26,7 +28,10 @@ ChannelObject::~ChannelObject() {
 void ChannelObject::push(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
   events.push_back(cq_number);
+  // Who makes progress to find an event takes it itself: no need to tell it.
+  if (fetcher == base::this_thread()) return;
   signal.raise();
+  raised = true;
 }
 
 std::optional<std::uint32_t> ChannelObject::pop() {
@@ -34,13 +39,37 @@ std::optional<std::uint32_t> ChannelObject::pop() {
   if (events.empty()) return {};
   const std::uint32_t number = events.front();
   events.pop_front();
-  if (events.empty()) signal.clear();
+  keep_signal_in_step();
   return number;
+}
+
+void ChannelObject::keep_signal_in_step() {
+  if (events.empty() == !raised) return;
+  raised = !raised;
+  if (raised) {
+    signal.raise();
+  } else {
+    signal.clear();
+  }
 }
 
 void ChannelObject::forget(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
-  if (std::erase(events, cq_number) > 0 && events.empty()) signal.clear();
+  std::erase(events, cq_number);
+  keep_signal_in_step();
+}
+
+ChannelObject::Fetch::Fetch(ChannelObject& channel) : channel_(channel) {
+  const std::lock_guard guard(channel_.lock);
+  if (channel_.fetcher == nullptr) channel_.fetcher = base::this_thread();
+}
+
+ChannelObject::Fetch::~Fetch() {
+  const std::lock_guard guard(channel_.lock);
+  if (channel_.fetcher != base::this_thread()) return;
+  channel_.fetcher = nullptr;
+  // One is taken in a moment; more of them are for others, too.
+  if (channel_.events.size() > 1) channel_.keep_signal_in_step();
 }
 
 bool ChannelObject::has_events() {

@@ -34,9 +34,13 @@ struct ChannelObject {
   ~ChannelObject();
   void push(std::uint32_t cq_number);
   std::optional<std::uint32_t> pop();
+  /// While one lives, its thread looks for events of the channel, and then calls pop().
+  class Fetch;
   /// The completion queue goes: its events with it.
   void forget(std::uint32_t cq_number);
   bool has_events();
+  /// With the lock held.
+  void keep_signal_in_step();
   /// The program does not wait by other means first, as far as is known.
   bool waits_in_call() const { return found_in_a_row.load(std::memory_order_relaxed) < kMostFound; }
   /// An event was there when the program asked for it.
@@ -52,9 +56,22 @@ struct ChannelObject {
   host::WaitSet set;         ///< the program's descriptor; who finds nothing waits without the lock
   base::Lock lock;
   std::deque<std::uint32_t> events;
+  bool raised = false;            ///< the signal
+  const void* fetcher = nullptr;  ///< the thread that finds events without it
   std::atomic<std::uint32_t> armed{0};  ///< of its queues
   /// Events that nobody had to wait for in our call, since somebody did.
   std::atomic<unsigned> found_in_a_row{kMostFound};
+};
+
+class ChannelObject::Fetch {
+ public:
+  explicit Fetch(ChannelObject& channel);
+  ~Fetch();
+  Fetch(const Fetch&) = delete;
+  Fetch& operator=(const Fetch&) = delete;
+
+ private:
+  ChannelObject& channel_;
 };
 
 struct CqObject final : queue::CompletionListener {

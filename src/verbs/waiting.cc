@@ -6,8 +6,12 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/contention.h"
+#include "base/per_thread.h"
+#include "base/this_thread.h"
 #include "host/fd_mark.h"
 #include "host/readable_wait.h"
+#include "host/settings.h"
 #include "verbs/objects.h"
 
 namespace weft::verbs {
@@ -20,12 +24,8 @@ constexpr unsigned kArmsInARow = 4;
 /// Rounds before a sleep in which something always came: then others get their turn.
 constexpr int kRounds = 64;
 constexpr Nanoseconds kShortSleep_ns = 1'000'000;
-
-/// Another one for each thread that lives.
-const void* this_thread() {
-  [[gnu::tls_model("initial-exec")]] static constinit thread_local char mark = 0;
-  return &mark;
-}
+/// So long somebody else may have the processor.
+constexpr long kGiveWay_ns = 200'000;
 
 }  // namespace
 
@@ -69,7 +69,7 @@ void Waiting::on_arm(ChannelObject& channel) {
 }
 
 bool Waiting::by_one_thread() {
-  const void* const thread = this_thread();
+  const void* const thread = base::this_thread();
   if (thread != thread_) arms_in_a_row_ = 0;
   thread_ = thread;
   if (arms_in_a_row_ < kArmsInARow) ++arms_in_a_row_;
@@ -155,6 +155,7 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
 }
 
 bool Waiting::look(ChannelObject& channel) {
+  const ChannelObject::Fetch fetch(channel);
   const bool carries = carrier_.load(std::memory_order_acquire) == &channel;
   if (path::Source* source = engine_.source(); source != nullptr && carries) {
     source->serve();
@@ -165,6 +166,26 @@ bool Waiting::look(ChannelObject& channel) {
   if (channel.has_events()) return true;
   engine_.settle();
   return channel.has_events();
+}
+
+void Waiting::give_way() {
+  static const bool wanted = host::gives_way();
+  if (!wanted) return;
+  base::Contention* const contention = base::PerThread<base::Contention>::get();
+  if (contention == nullptr || !contention->lasts(engine_.now())) return;
+  engine_.settle();
+  path::Source* const source = engine_.source();
+  const Sleeper sleeper(sleepers_, source);
+  if (!sleeper.alone()) return;  // it makes progress
+  if (source != nullptr && source->active()) source->request_wake();
+  if (!nothing_has_come()) return;
+  std::vector<pollfd> fds;
+  for (const int fd : sockets()) fds.push_back({fd, POLLIN, 0});
+  const timespec limit{0, kGiveWay_ns};
+  ppoll(fds.data(), fds.size(), &limit, nullptr);
+  if (source == nullptr) return;
+  source->serve();
+  look_into_rings(*source);
 }
 
 bool Waiting::nothing_has_come() {
@@ -180,6 +201,7 @@ int Waiting::sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_
   }
   const int error = host::wait_readable(fds, timeout_ns);
   if (error != 0 || !on_sockets) return error;
+  const ChannelObject::Fetch fetch(channel);
   if (path::Source* source = engine_.source()) {
     source->serve();
     look_into_rings(*source);

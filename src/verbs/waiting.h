@@ -37,6 +37,9 @@ class Waiting {
   /// For one who has found no event and has its own way of sleeping: makes progress. False: there
   /// is no event.
   bool look(ChannelObject& channel);
+  /// For one who polls in vain: on a machine where it is in the way of others, sleeps for a moment
+  /// or until something arrives. A thread that sleeps is let in sooner than one that spins.
+  void give_way();
   /// The channel goes.
   void forget(const ChannelObject& channel);
 

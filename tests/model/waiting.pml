@@ -3,83 +3,120 @@
  * Peers put records into their rings of one process, look at its request for a wake-up without a
  * fence, and send a byte through the link's socket unless they have answered that request. Their
  * stores wait in a buffer until they leave by themselves, or until the process makes a barrier. In
- * the process a program arms its queue, polls, and sleeps on the sockets and on its channel; the
- * helper sleeps on the sockets too, and may leave what arrives to the program once; another thread
- * of the program polls now and then. Whoever polls executes the records, and a record that finds the
- * queue armed raises the channel. Any of them may be stopped anywhere. Checked:
- *   - when nothing moves any more, every record was executed, and the program, unless it went off
- *     to compute (-DCOMPUTES), has taken every completion;
- *   - the numbers of watchers and of armed queues stay in step.
- * -DIN_CALL: the program sleeps inside ibv_get_cq_event; else by epoll on a descriptor that carries
- * the sockets.
+ * the process a program arms its queue, polls, and sleeps on the sockets and on its channel; at any
+ * time it may go off to compute, and never call again. The helper sleeps on the sockets too; it may
+ * leave what arrives to the program for a moment. Whoever polls executes the records; a record that
+ * finds the queue armed raises the channel. Any of them may be stopped anywhere. Checked:
+ *   - when all sleep, every record was executed, the program has taken every completion unless it
+ *     computes, and no queue is armed that has a completion which was not announced;
+ *   - watchers are counted right.
+ * How the program waits: by epoll on a descriptor that carries the sockets; -DIN_CALL: inside
+ * ibv_get_cq_event; -DBY_HELPER: on its channel only. -DOTHER: another of its threads polls.
+ * -DFENCES: requests ask the peers to fence; then only the first one needs the barrier.
+ *
+ * What keeps the states few: a local variable that is not needed any more is 0. Polls are not
+ * counted: what the helper does for a program that polls, it may do here at any time. Numbers of
+ * requests need no bound, since each but the first follows a wake-up that was taken.
  */
 #ifndef PEERS
-#define PEERS 2
+#define PEERS 1
 #endif
 #ifndef RECORDS
-#define RECORDS 2
+#define RECORDS 2  /* of each peer */
 #endif
 
 /* What peers and the process share. */
-byte request;             /* the process's last request for a wake-up */
+byte request;             /* the number of the process's last request for a wake-up */
+bool fences;              /* it asks peers to fence, in the same word */
 byte ring[PEERS];         /* records that are visible */
 byte buffered[PEERS];     /* records that are not, yet */
-byte answered[PEERS];
 bool wake[PEERS];         /* a byte lies in the link's socket */
 
 /* The process's own. */
 byte requests;
 byte watchers;
 bool taken = true;        /* the answer to the last request may be gone */
-bool armed, raised;
-byte executed, completions, got;
 bool polling, serving;    /* locks that are only ever tried */
-bool polled;              /* by the program, since the helper looked */
-bool called;              /* the helper is, by its own descriptor */
+bool asleep;              /* the helper says so */
+bool called;              /* the helper's own descriptor is readable */
+/* The completion queue, and its channel. */
+bool armed, raised;
+bool raising;             /* who has the queue's lock is about to raise the channel */
+bool unannounced;         /* the newest completion came since the last event */
+byte completions, got;
+bool computes;            /* the program, and calls nobody any more */
 
 #ifdef IN_CALL
 #define IN_CALLS 1
 #else
 #define IN_CALLS 0
 #endif
-#define ANY(a) (a[0] || a[PEERS - 1])
+#if PEERS > 1
+#define ANY(a) (a[0] || a[1])
+#else
+#define ANY(a) (a[0] != 0)
+#endif
+
+#define FLUSH(p) d_step { ring[p] = ring[p] + buffered[p]; buffered[p] = 0 }
 
 active [PEERS] proctype peer() {
-  byte me = _pid;
-  byte seen, sent;
+  byte sent, seen, answered;
   do
   :: sent < RECORDS ->
-     buffered[me]++; sent++;
+     atomic { buffered[_pid]++; sent++ };
+#ifdef FENCES
+     if
+     :: fences -> FLUSH(_pid)
+     :: else
+     fi;
+#endif
      seen = request;
      if
-     :: seen != answered[me] -> wake[me] = true; answered[me] = seen
+     :: seen != answered ->
+        wake[_pid] = true;
+        answered = seen
      :: else
-     fi
-  :: else -> break
+     fi;
+     seen = 0
+  :: else -> d_step { sent = 0; answered = 0 }; break
   od
 }
 
-active [PEERS] proctype buffer() {
-  byte whose = _pid - PEERS;
+/* Stores leave by themselves, too. */
+#define LEAVE(p) buffered[p] > 0 -> buffered[p]--; ring[p]++
+active proctype buffers() {
 end:
   do
-  :: atomic { buffered[whose] > 0 -> buffered[whose]--; ring[whose]++ }
+  :: d_step { LEAVE(0) }
+#if PEERS > 1
+  :: d_step { LEAVE(1) }
+#endif
   od
 }
 
+/* On each processor in turn. */
 inline barrier() {
-  d_step {
-    ring[0] = ring[0] + buffered[0]; buffered[0] = 0;
-    ring[PEERS - 1] = ring[PEERS - 1] + buffered[PEERS - 1]; buffered[PEERS - 1] = 0
-  }
+  FLUSH(0);
+#if PEERS > 1
+  FLUSH(1);
+#endif
 }
 
 inline request_wake() {
+  d_step { flag = taken; taken = false };
   if
-  :: atomic { taken -> taken = false }
-     atomic { requests++; number = requests };
-     request = number;
-     barrier();
+  :: flag ->
+     d_step { flag = false; requests++; number = requests };
+#ifdef FENCES
+     d_step { request = number; number = 0; flag = fences; fences = true };
+     if
+     :: flag -> flag = false
+     :: else -> barrier()
+     fi
+#else
+     d_step { request = number; number = 0 };
+     barrier()
+#endif
   :: else
   fi
 }
@@ -87,11 +124,14 @@ inline request_wake() {
 /* Takes what lies in the sockets. */
 inline take_wakes() {
   if
-  :: atomic { !serving -> serving = true }
-     d_step { was = ANY(wake); wake[0] = false; wake[PEERS - 1] = false };
+  :: atomic { !serving -> serving = true };
+     d_step { flag = wake[0]; wake[0] = false };
+#if PEERS > 1
+     d_step { flag = flag || wake[1]; wake[1] = false };
+#endif
      if
-     :: was ->
-        taken = true;
+     :: flag ->
+        d_step { flag = false; taken = true };
         if
         :: watchers > 0 -> request_wake()
         :: else
@@ -103,142 +143,194 @@ inline take_wakes() {
   fi
 }
 
-/* One record: its completion, and the event if the queue is armed. */
-inline deliver(whose) {
-  d_step {
-    ring[whose]--; executed++; completions++;
-    if
-    :: armed -> armed = false; raised = true; watchers--
-    :: else
-    fi
-  }
-}
-
-inline poll() {
+/* Somebody is told to, by a local flag: raises the channel, and gives the queue's lock back. */
+inline raise_if_flagged() {
   if
-  :: atomic { !polling -> polling = true }
-     do
-     :: ring[0] > 0 -> deliver(0)
-     :: ring[PEERS - 1] > 0 -> deliver(PEERS - 1)
-     :: ring[0] == 0 && ring[PEERS - 1] == 0 -> break
-     od;
-     polling = false
+  :: flag ->
+     watchers--;
+     d_step { raised = true; raising = false; flag = false }
   :: else
   fi
 }
 
-/* Who has taken wake-ups, or is about to sleep, looks for what has come without one. Somebody else
+/* One record: its completion, and the event if the queue is armed. */
+inline execute(p) {
+  d_step {
+    !raising ->
+    ring[p]--; completions++;
+    if
+    :: armed -> armed = false; raising = true; flag = true
+    :: else -> unannounced = true
+    fi
+  };
+  raise_if_flagged()
+}
+
+inline execute_all() {
+  do
+  :: ring[0] > 0 -> execute(0)
+#if PEERS > 1
+  :: ring[1] > 0 -> execute(1)
+#endif
+  :: !ANY(ring) -> break
+  od;
+  polling = false
+}
+
+inline poll() {
+  if
+  :: atomic { !polling -> polling = true }; execute_all()
+  :: else
+  fi
+}
+
+/* Who has asked for wake-ups, or has taken some, looks for what has come without one. Somebody else
  * may have the rings, have looked at them before, and be stopped: then the helper looks. */
 inline look() {
   if
-  :: atomic { !polling -> polling = true }
-     do
-     :: ring[0] > 0 -> deliver(0)
-     :: ring[PEERS - 1] > 0 -> deliver(PEERS - 1)
-     :: ring[0] == 0 && ring[PEERS - 1] == 0 -> break
-     od;
+  :: atomic { !polling -> polling = true }; execute_all()
+  :: else ->
+     if
+     :: asleep -> called = true
+     :: else
+     fi
+  fi
+}
+
+/* Before a sleep. Who finds the rings taken does not sleep. */
+inline look_only() {
+  if
+  :: atomic { !polling -> polling = true };
+     flag = ANY(ring);
      polling = false
-  :: else -> called = true
+  :: else -> flag = true
   fi
 }
 
 /* The program's. */
-inline take_completions() { d_step { got = got + completions; completions = 0 } }
+inline take_completions() {
+  d_step { !raising -> got = got + completions; completions = 0; unannounced = false }
+}
 inline arm() {
+  watchers++;
   d_step {
+    !raising ->
     if
-    :: !armed -> armed = true; watchers++
-    :: else
-    fi;
-    /* What waits and came after the last event gives one at once. */
-    if
-    :: completions > 0 -> armed = false; watchers--; raised = true
-    :: else
+    :: unannounced -> unannounced = false; raising = true; flag = true
+    :: else -> armed = true
     fi
-  }
+  };
+  raise_if_flagged()
+}
+
+/* The program may do something else from here on, for ever. */
+inline may_compute() {
+  if
+  :: computes = true; goto away
+  :: skip
+  fi
 }
 
 active proctype program() {
   byte number;
-  bool was, found;
+  bool flag;
   do
-  :: arm(); polled = true;
-#ifndef IN_CALL
+  :: arm();
+#if !defined(IN_CALL) && !defined(BY_HELPER)
      request_wake();
      look();
 #endif
-#ifdef COMPUTES
-     break;
-#endif
-     poll(); take_completions(); polled = true;
-#ifdef IN_CALL
+     may_compute();
+     poll();
+     take_completions();
      do
      :: raised -> break
      :: else ->
+#if defined(IN_CALL)
         watchers++;
         request_wake();
-        found = ANY(ring) || polling;
-        if
-        :: !found ->
+        do
+        :: look_only();
+           if
+           :: flag ->
+              flag = false;
+              poll();
+              if
+              :: raised -> look(); break /* somebody may sleep on the strength of our request */
+              :: else
+              fi
+           :: flag ->                    /* so many times that it slept for a short time only */
+              flag = false;
+              take_wakes();
+              look();
+              break
+           :: else ->
 end_in_call:
-           (raised || ANY(wake));
-           watchers--;
-           take_wakes();
-           look()
-        :: else -> watchers--; poll()
-        fi;
-        polled = true
-     od;
+              (raised || ANY(wake));
+              take_wakes();
+              look();
+              break
+           fi
+        od;
+        watchers--
+#elif defined(BY_HELPER)
+end_by_helper:
+        (raised)
 #else
 end_by_epoll:
-     (raised || ANY(wake));
-     if
-     :: !raised ->
-        take_wakes();
-        request_wake();
-        look(); polled = true
-     :: else
-     fi;
+        (raised || ANY(wake));
+        if
+        :: !raised ->
+           take_wakes();
+           request_wake();
+           look();
+           may_compute()
+        :: else
+        fi
 #endif
-     if
-     :: raised -> raised = false
-     :: else
-     fi
-  od
+     od;
+     raised = false;
+     may_compute()
+  od;
+away:
+  skip
 }
 
-/* Another thread, which polls and never sleeps. */
+#ifdef OTHER
 active proctype other() {
-  byte times;
-  do
-  :: times < 1 -> poll(); polled = true; times++
-  :: break
-  od
+  bool flag;
+  poll()
 }
+#endif
 
 active proctype helper() {
   byte number;
-  bool was, found, by_arrival, had_moment;
+  bool flag, by_arrival;
   do
-  :: if
-     :: polled -> polled = false; had_moment = false   /* doze: the program does its own work */
-     :: !polled && armed && by_arrival && !had_moment -> had_moment = true
-     :: !polled ->
-        had_moment = false;
-        poll();
-        take_wakes();
-        watchers++;
-        request_wake();
-        found = ANY(ring) || polling;
-        if
-        :: !found ->
+  :: take_wakes()                        /* dozes */
+#ifdef FENCES
+  :: d_step { fences -> fences = false } /* the program spins */
+#endif
+  :: armed && by_arrival -> by_arrival = false;
+     skip                                /* the program's moment is over */
+  :: by_arrival = false;
+     poll();
+     take_wakes();
+     asleep = true;
+     watchers++;
+     request_wake();
+     look_only();
+     if
+     :: flag -> flag = false
+     :: else ->
 end_asleep:
-           (ANY(wake) || called);
-           by_arrival = !called;
-           called = false
-        :: else -> by_arrival = false
-        fi;
-        watchers--
+        atomic { (ANY(wake) || called) -> by_arrival = ANY(wake); flag = called }
+     fi;
+     asleep = false;
+     watchers--;
+     if
+     :: flag -> d_step { flag = false; called = false }
+     :: else
      fi
   od
 }
@@ -247,10 +339,9 @@ end_asleep:
 active proctype judge() {
 end:
   timeout ->
-  assert(executed == PEERS * RECORDS);
-#ifndef COMPUTES
-  assert(got == executed);
-#endif
+  assert(got + completions == PEERS * RECORDS);
+  assert(computes || completions == 0);
+  assert(!armed || !unannounced);
   /* The armed queue, the helper, and who sleeps in our call. */
-  assert(watchers == armed + 1 + IN_CALLS)
+  assert(watchers == armed + 1 + (IN_CALLS && !computes))
 }

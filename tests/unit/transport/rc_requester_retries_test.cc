@@ -138,6 +138,35 @@ TEST_F(ProbingRequester, sends_nothing_more_when_a_probe_finds_everything_there)
   EXPECT_GE(end.requester.window.frames(), window_before) << "the peer only slept";
 }
 
+TEST_F(Requester, probes_later_where_answers_came_late_and_early_again_when_they_are_quick) {
+  end.qp.attributes.timeout = 18;
+  std::uint32_t number = 0;
+  const auto send_one = [&] {
+    post(number + 1, SendOp::kSend, 10);
+    EXPECT_EQ(sent(), Numbers{number});
+    return next_deadline(end.requester) - end.now();
+  };
+  const auto answer = [&](Nanoseconds after) {
+    end.now() += after;
+    ack(number++);
+  };
+  send_one();
+  answer(100'000);
+  const Nanoseconds early = send_one();
+  // The peer has lost its core for 5 ms: the answer is to the frame that went out first.
+  end.advance_to(next_deadline(end.requester));
+  EXPECT_EQ(sent(), Numbers{number}) << "a probe";
+  answer(5'000'000 - early);
+  const Nanoseconds later = send_one();
+  EXPECT_GE(later, 5'000'000u) << "the next time it would wait as long";
+  answer(100'000);
+  for (int i = 0; i < 100; ++i) {
+    send_one();
+    answer(100'000);
+  }
+  EXPECT_EQ(send_one(), early);
+}
+
 TEST_F(Requester, offers_again_after_a_pause_what_a_busy_port_did_not_take) {
   post(1, SendOp::kSend, 3 * kMtu);
   post(2, SendOp::kRead, 10);

@@ -192,6 +192,15 @@ TEST(Window, comes_back_quickly_to_half_after_a_time_out) {
   EXPECT_GE(window.frames(), before / 2);
 }
 
+TEST(Window, waits_no_longer_than_a_bound_for_answers_that_come_late) {
+  Window window = started(4096);
+  window.on_round_trip(20'000);
+  window.on_late_answer(3'000'000);
+  EXPECT_GE(window.timeout_ns(0), 3'000'000u);
+  window.on_late_answer(10'000'000'000);
+  EXPECT_LE(window.timeout_ns(0), 2 * Window::kMostLate_ns);
+}
+
 TEST(Window, knows_no_time_out_before_the_first_round_trip_and_waits_longer_each_time) {
   Window window = started(4096);
   EXPECT_EQ(window.timeout_ns(0), kNever);
