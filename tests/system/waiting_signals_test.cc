@@ -1,0 +1,132 @@
+// Threads that sleep in ibv_get_cq_event, on the sockets of links and ports themselves, and are
+// interrupted or cancelled there: as in a read, and those who wait after them are woken as before.
+#include <pthread.h>
+
+#include "system/waiting_kit.h"
+
+namespace weft::test {
+namespace {
+
+constexpr std::uint64_t kGames = 5;
+
+constexpr std::uint64_t kFewRounds = 200 / kWaitingSlowness;
+
+void block_signal(int how) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  pthread_sigmask(how, &set, nullptr);
+}
+
+/// A thread that plays one game, gets signals where it waits, and tells how often that ended the
+/// call.
+struct Interrupted {
+  Interrupted(WaitingProgram& program, const Wire& peer)
+      : thread([&] {
+          program.play(peer, Turn::kFirst, kFewRounds, [&] {
+            block_signal(SIG_UNBLOCK);
+            while (take_event(program.channel.shown) == nullptr) {
+              WEFT_REQUIRE(errno == EINTR);
+              ++times;
+            }
+            block_signal(SIG_BLOCK);
+          });
+          over = true;
+        }) {}
+  std::atomic<bool> over{false};
+  std::atomic<int> times{0};
+  std::thread thread;
+};
+
+std::atomic<int> signals_handled{0};
+
+int interruptions(WaitingProgram& program, const Wire& peer, int flags) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { ++signals_handled; };
+  action.sa_flags = flags;
+  WEFT_REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
+  signals_handled = 0;
+  block_signal(SIG_BLOCK);  // also for the thread
+  Interrupted player(program, peer);
+  while (!player.over) {
+    pthread_kill(player.thread.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(200us);
+  }
+  player.thread.join();
+  WEFT_REQUIRE(signals_handled > 0);
+  return player.times;
+}
+
+/// A thread that waits for what never comes, until it is cancelled.
+void cancel_one_who_waits(WaitingProgram& program) {
+  pthread_t waiter;
+  const auto wait = [](void* channel) -> void* {
+    take_event(static_cast<ibv_comp_channel*>(channel));
+    return nullptr;
+  };
+  WEFT_REQUIRE(pthread_create(&waiter, nullptr, wait, program.channel.shown) == 0);
+  std::this_thread::sleep_for(10ms);
+  WEFT_REQUIRE(pthread_cancel(waiter) == 0);
+  void* result = nullptr;
+  WEFT_REQUIRE(pthread_join(waiter, &result) == 0);
+  WEFT_REQUIRE(result == PTHREAD_CANCELED || result == nullptr);  // an event may have been left
+}
+
+class WaitingSignals : public testing::TestWithParam<WaitPath> {};
+
+TEST_P(WaitingSignals, end_the_call_or_restart_it_and_no_message_is_lost) {
+  between_two_processes(
+      GetParam(),
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        WEFT_REQUIRE(interruptions(program, peer, SA_RESTART) == 0);
+        WEFT_REQUIRE(interruptions(program, peer, 0) > 0);
+        peer.sync();
+      },
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        for (int i = 0; i < 2; ++i) {
+          // It answers late, so that the other is asleep when signals come.
+          program.play(peer, Turn::kSecond, kFewRounds, [&] {
+            std::this_thread::sleep_for(500us);
+            while (take_event(program.channel.shown) == nullptr) {
+            }
+          });
+        }
+        peer.sync();
+      });
+}
+
+TEST_P(WaitingSignals, a_cancelled_thread_leaves_the_channel_to_others) {
+  between_two_processes(
+      GetParam(),
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        for (std::uint64_t i = 0; i < kGames; ++i) {
+          cancel_one_who_waits(program);
+          program.play(peer, Turn::kFirst, kFewRounds, Way::kCall);
+          cancel_one_who_waits(program);
+          program.play(peer, Turn::kFirst, kFewRounds, Way::kEpoll);
+          set_blocking(program.channel.fd(), true);
+        }
+        peer.sync();
+      },
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        for (std::uint64_t i = 0; i < 2 * kGames; ++i) {
+          program.play(peer, Turn::kSecond, kFewRounds, Way::kCall);
+        }
+        peer.sync();
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, WaitingSignals,
+                         testing::Values(WaitPath::kNeighbour, WaitPath::kFramed),
+                         [](const auto& given) { return std::string(name_of(given.param)); });
+
+}  // namespace
+}  // namespace weft::test
