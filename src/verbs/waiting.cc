@@ -154,7 +154,11 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
   if (source != nullptr && source->active()) source->request_wake();
   for (int round = 0; !nothing_has_come(); ++round) {
     engine_.poll();
-    if (channel.has_events()) return 0;
+    if (channel.has_events()) {
+      // What the request has made visible may be for others.
+      if (source != nullptr && source->active()) look_into_rings(*source);
+      return 0;
+    }
     if (round == kRounds) return sleep(channel, true, std::min(timeout_ns, kShortSleep_ns));
   }
   return sleep(channel, true, timeout_ns);
@@ -184,7 +188,10 @@ void Waiting::give_way() {
   const Sleeper sleeper(sleepers_, source);
   if (!sleeper.alone()) return;  // it makes progress
   if (source != nullptr && source->active()) source->request_wake();
-  if (!nothing_has_come()) return;
+  if (!nothing_has_come()) {
+    if (source != nullptr && source->active()) look_into_rings(*source);
+    return;
+  }
   std::vector<pollfd> fds;
   add_sockets(fds);
   const timespec limit{0, kGiveWay_ns};
