@@ -132,7 +132,7 @@ bool ProcessPage::renew() {
   fresh.flight_count.store(page().flight_count.load(std::memory_order_acquire),
                            std::memory_order_relaxed);
   std::memcpy(&fresh.alive, &page().alive, sizeof fresh.alive);
-  answer_taken_.store(true, std::memory_order_seq_cst);
+  request_state_.store(kAnswerTaken, std::memory_order_seq_cst);
   return memory_.replace_by(std::move(*memory));
 }
 
@@ -169,12 +169,13 @@ void ProcessPage::adopt_liveness() {
 }
 
 void ProcessPage::request_wake() {
-  // Else the last request stands: an answer to it lies in a socket, for whoever sleeps there.
-  if (!answer_taken_.exchange(false, std::memory_order_seq_cst)) return;
+  // The last request stands: an answer to it lies in a socket, for whoever sleeps there.
+  if (request_state_.load(std::memory_order_seq_cst) == kOpen) return;
   std::uint32_t number = 0;
   while (number == 0) {
     number = (requests_.fetch_add(1, std::memory_order_relaxed) + 1) & ~kAsksForFence;
   }
+  request_state_.store(number, std::memory_order_seq_cst);
   // Of two that ask at once either number may stay: both are new to every neighbour.
   const std::uint32_t before =
       page().wake_request.exchange(number | kAsksForFence, std::memory_order_seq_cst);
@@ -184,6 +185,9 @@ void ProcessPage::request_wake() {
     // Neighbours have published without a fence and then looked at the request: it is ours.
     barrier();
   }
+  // Unless it has been answered since, or somebody else asks, who then says so.
+  std::uint32_t mine = number;
+  request_state_.compare_exchange_strong(mine, kOpen, std::memory_order_seq_cst);
 }
 
 void ProcessPage::spare_fences() {
@@ -196,7 +200,7 @@ void ProcessPage::spare_fences() {
 
 void ProcessPage::wakes_were_taken() {
   // seq_cst: either we see who sleeps, or they see that they have to ask anew.
-  answer_taken_.store(true, std::memory_order_seq_cst);
+  request_state_.store(kAnswerTaken, std::memory_order_seq_cst);
   if (watchers_.load(std::memory_order_seq_cst) != 0) request_wake();
 }
 

@@ -150,8 +150,10 @@ class ProcessPage {
   std::atomic<bool> adopted_{false};
   std::atomic<std::uint32_t> requests_{0};
   std::atomic<std::uint32_t> watchers_{0};
-  /// The last request may have been answered, and the answer is gone.
-  std::atomic<bool> answer_taken_{true};
+  /// How the last request stands; else the number of one that is being made, whose barrier is not
+  /// over: nobody else may count on it.
+  enum : std::uint32_t { kOpen = 0, kAnswerTaken = kAsksForFence };
+  std::atomic<std::uint32_t> request_state_{kAnswerTaken};
   [[gnu::tls_model("initial-exec")]] static constinit thread_local FlightSlot* my_slot_;
 };
 

@@ -30,6 +30,8 @@ constexpr Nanoseconds kLongest_ns = 1'000'000'000;
 /// than what it does.
 constexpr Nanoseconds kLinger_ns = 50'000;
 constexpr int kRoundsPerServe = 64;
+/// While a program sees to what arrives, callers are looked at in each so many dozes.
+constexpr unsigned kLeavesPerServe = 8;
 /// A program that polls so often between two looks of the helper spins.
 constexpr std::uint64_t kPollsOfSpinning = 1000;
 
@@ -136,24 +138,27 @@ void Helper::attend() {
 }
 
 /// One pass over all engines. False: nothing was left to do.
-bool Helper::serve(Nanoseconds* deadline, Rest* rest) {
+bool Helper::serve(Nanoseconds* deadline) {
   const std::lock_guard guard(mutex_);
   bool did = false;
   *deadline = kNever;
-  *rest = Rest::kSleep;
-  for (Client& client : clients_) did |= serve(client, deadline, rest);
+  for (Client& client : clients_) did |= serve(client, deadline);
   woken_by_arrival_ = false;
   // Sockets last: who was woken for a record has a peer that waits for it. What they bring to do is
   // seen before the helper sleeps.
-  if (*rest == Rest::kLeave) return did;
-  for (const Client& client : clients_) {
-    if (path::Source* source = client.engine->source()) source->serve();
+  for (Client& client : clients_) {
+    path::Source* const source = client.engine->source();
+    if (source == nullptr) continue;
+    // A program that wakes by itself serves them when it does, but it may never sleep.
+    client.leaves = client.rest == Rest::kLeave ? client.leaves + 1 : 0;
+    if (client.leaves % kLeavesPerServe == 0) source->serve();
   }
   return did;
 }
 
-bool Helper::serve(Client& client, Nanoseconds* deadline, Rest* rest) {
+bool Helper::serve(Client& client, Nanoseconds* deadline) {
   path::Engine& engine = *client.engine;
+  client.rest = Rest::kSleep;
   const std::uint64_t polls = engine.polls();
   const bool has_spun = polls - client.polls_seen > kPollsOfSpinning;
   const bool polled = std::exchange(client.polls_seen, polls) != polls;
@@ -166,12 +171,12 @@ bool Helper::serve(Client& client, Nanoseconds* deadline, Rest* rest) {
         if (host::ProcessPage* page = page_) page->spare_fences();
       }
       // Who takes wake-ups while a queue is armed asks for more of them.
-      *rest = std::max(*rest, armed ? Rest::kLeave : Rest::kDoze);
+      client.rest = armed ? Rest::kLeave : Rest::kDoze;
       return false;
     }
     if (program_wakes && woken_by_arrival_ && !has_had_its_moment) {
       client.left_to_program = true;
-      *rest = Rest::kLeave;
+      client.rest = Rest::kLeave;
       return false;
     }
   }
@@ -187,9 +192,11 @@ bool Helper::serve(Client& client, Nanoseconds* deadline, Rest* rest) {
   return did;
 }
 
+/// Of those that it does not watch.
 bool Helper::anybody_needs_help() const {
-  return std::ranges::any_of(clients_,
-                             [](const Client& client) { return client.engine->needs_helper(); });
+  return std::ranges::any_of(clients_, [](const Client& client) {
+    return client.rest != Rest::kSleep && client.engine->needs_helper();
+  });
 }
 
 /// The program has closed the old one.
@@ -198,25 +205,32 @@ void Helper::renew_wake_fd() {
   make_wake_fd();
 }
 
-void Helper::sleep(Nanoseconds deadline, Rest rest) {
+void Helper::sleep(Nanoseconds deadline) {
   WEFT_ASSERT(!memory::Flight::holds_any());  // whoever takes it away would wait until we wake
   if (!host::is_ours(wake_fd_)) renew_wake_fd();
   fds_.assign(1, {wake_fd_, POLLIN, 0});
   const Nanoseconds now = clock_.now();
-  const bool sleeps = rest == Rest::kSleep;
-  Nanoseconds until = std::min(deadline, now + (sleeps ? kLongest_ns : kDoze_ns));
+  host::ProcessPage* page = page_;
+  Nanoseconds until = 0;
   {
     const std::lock_guard guard(mutex_);
     naps_.fetch_add(1, std::memory_order_release);
-    watch_arrivals(rest);
-    if (sleeps) {
-      asleep_until_.store(until, std::memory_order_seq_cst);
-      if (host::ProcessPage* page = page_) page->begin_watch();
-      if (missed_something(&until)) until = now;
-    } else {
+    watch_arrivals();
+    const auto sleeps = [](const Client& client) { return client.rest == Rest::kSleep; };
+    const bool dozes = !std::ranges::all_of(clients_, sleeps);
+    if (!std::ranges::any_of(clients_, sleeps)) page = nullptr;  // nobody counts on wake-ups
+    until = std::min(deadline, now + (dozes ? kDoze_ns : kLongest_ns));
+    if (dozes) {
       dozes_.store(true, std::memory_order_seq_cst);
       if (anybody_needs_help()) until = now;
+    } else {
+      asleep_until_.store(until, std::memory_order_seq_cst);
     }
+    if (page != nullptr) {
+      page->begin_watch();
+      page->request_wake();
+    }
+    if (missed_something(&until)) until = now;
   }
   if (until > now) {
     const Nanoseconds pause = until - now;
@@ -227,7 +241,7 @@ void Helper::sleep(Nanoseconds deadline, Rest rest) {
   naps_.fetch_add(1, std::memory_order_release);
   asleep_until_.store(0, std::memory_order_seq_cst);
   dozes_.store(false, std::memory_order_seq_cst);
-  if (host::ProcessPage* page = page_; page != nullptr && sleeps) page->end_watch();
+  if (page != nullptr) page->end_watch();
   eventfd_t drained;
   if (fds_[0].revents != 0 && host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
   woken_by_arrival_ =
@@ -235,11 +249,12 @@ void Helper::sleep(Nanoseconds deadline, Rest rest) {
 }
 
 /// mutex_ is held.
-void Helper::watch_arrivals(Rest rest) {
+void Helper::watch_arrivals() {
   for (const Client& client : clients_) {
+    if (client.rest == Rest::kLeave) continue;
     const path::Source* source = client.engine->source();
-    if (source != nullptr && rest != Rest::kLeave) fds_.push_back({source->wait_fd(), POLLIN, 0});
-    if (rest != Rest::kSleep) continue;
+    if (source != nullptr) fds_.push_back({source->wait_fd(), POLLIN, 0});
+    if (client.rest == Rest::kDoze) continue;
     for (const int fd : client.engine->wait_fds()) {
       // A number that the program took from us would keep us awake, or never wake us.
       if (host::is_ours(fd)) fds_.push_back({fd, POLLIN, 0});
@@ -248,9 +263,9 @@ void Helper::watch_arrivals(Rest rest) {
 }
 
 bool Helper::missed_something(Nanoseconds* until) {
-  if (host::ProcessPage* page = page_) page->request_wake();
   bool missed = false;
   for (const Client& client : clients_) {
+    if (client.rest != Rest::kSleep) continue;
     missed |= client.engine->has_runnable();
     *until = std::min(*until, client.engine->next_deadline());
     path::Source* source = client.engine->source();
@@ -267,14 +282,13 @@ void Helper::run() {
     // Under no other lock, since it is never given back.
     if (host::ProcessPage* page = page_) page->adopt_liveness();
     Nanoseconds deadline = kNever;
-    Rest rest = Rest::kSleep;
-    if (serve(&deadline, &rest)) continue;
+    if (serve(&deadline)) continue;
     if (lingers_until_ != 0 && clock_.now() < lingers_until_) {
       base::relax();
       continue;
     }
     lingers_until_ = 0;
-    sleep(deadline, rest);
+    sleep(deadline);
   }
 }
 

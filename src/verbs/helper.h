@@ -26,12 +26,20 @@ class Helper {
   void detach(path::Engine& engine);
 
  private:
+  /// How the helper rests, for one engine.
+  enum class Rest : std::uint8_t {
+    kSleep,  ///< until something arrives
+    kDoze,   ///< for a moment, while the program sees to what arrives; for callers at once
+    kLeave,  ///< the same, and the program sees to callers too
+  };
   struct Client {
     path::Engine* engine;
     std::uint64_t polls_seen;
     std::uint64_t served_unseen = 0;
     /// Something came for a program that is woken by it itself, which gets a moment to see to it.
     bool left_to_program = false;
+    Rest rest = Rest::kSleep;
+    unsigned leaves = 0;  ///< rests of that kind in a row
   };
 
   explicit Helper(path::Clock& clock);
@@ -43,16 +51,10 @@ class Helper {
   void ring() const;
   [[noreturn]] void run();
   void farewell();
-  /// How the helper waits.
-  enum class Rest : std::uint8_t {
-    kSleep,  ///< until something arrives
-    kDoze,   ///< for a moment, while the program sees to what arrives; for callers at once
-    kLeave,  ///< the same, and the program sees to callers too
-  };
-  bool serve(Nanoseconds* deadline, Rest* rest);
-  bool serve(Client& client, Nanoseconds* deadline, Rest* rest);
-  void sleep(Nanoseconds deadline, Rest rest);
-  void watch_arrivals(Rest rest);
+  bool serve(Nanoseconds* deadline);
+  bool serve(Client& client, Nanoseconds* deadline);
+  void sleep(Nanoseconds deadline);
+  void watch_arrivals();
   bool anybody_needs_help() const;
   /// True: something was handed over, or came from another process, before the note was readable.
   bool missed_something(Nanoseconds* until);

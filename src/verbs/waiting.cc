@@ -104,9 +104,15 @@ std::vector<int> Waiting::sockets() const {
   std::vector<int> fds = engine_.wait_fds();
   const path::Source* source = engine_.source();
   if (source != nullptr) fds.push_back(source->wait_fd());
-  // A number that the program took from us would keep it awake, or never wake it.
-  std::erase_if(fds, [](int fd) { return fd < 0 || !host::is_ours(fd); });
+  std::erase(fds, -1);
   return fds;
+}
+
+void Waiting::add_sockets(std::vector<pollfd>& fds) const {
+  for (const int fd : sockets()) {
+    // A number that the program took from us would keep it awake, or never wake it.
+    if (host::is_ours(fd)) fds.push_back({fd, POLLIN, 0});
+  }
 }
 
 /// What came before is taken up here, what comes from now on makes the sockets readable.
@@ -148,7 +154,11 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
   if (source != nullptr && source->active()) source->request_wake();
   for (int round = 0; !nothing_has_come(); ++round) {
     engine_.poll();
-    if (channel.has_events()) return 0;
+    if (channel.has_events()) {
+      // What the request has made visible may be for others.
+      if (source != nullptr && source->active()) look_into_rings(*source);
+      return 0;
+    }
     if (round == kRounds) return sleep(channel, true, std::min(timeout_ns, kShortSleep_ns));
   }
   return sleep(channel, true, timeout_ns);
@@ -178,9 +188,12 @@ void Waiting::give_way() {
   const Sleeper sleeper(sleepers_, source);
   if (!sleeper.alone()) return;  // it makes progress
   if (source != nullptr && source->active()) source->request_wake();
-  if (!nothing_has_come()) return;
+  if (!nothing_has_come()) {
+    if (source != nullptr && source->active()) look_into_rings(*source);
+    return;
+  }
   std::vector<pollfd> fds;
-  for (const int fd : sockets()) fds.push_back({fd, POLLIN, 0});
+  add_sockets(fds);
   const timespec limit{0, kGiveWay_ns};
   ppoll(fds.data(), fds.size(), &limit, nullptr);
   if (source == nullptr) return;
@@ -196,9 +209,7 @@ bool Waiting::nothing_has_come() {
 
 int Waiting::sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_ns) {
   std::vector<pollfd> fds{{channel.signal.fd(), POLLIN, 0}};
-  if (on_sockets) {
-    for (const int fd : sockets()) fds.push_back({fd, POLLIN, 0});
-  }
+  if (on_sockets) add_sockets(fds);
   const int error = host::wait_readable(fds, timeout_ns);
   if (error != 0 || !on_sockets) return error;
   const ChannelObject::Fetch fetch(channel);

@@ -12,6 +12,8 @@
 // Any thread. Owned by the controller.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -52,6 +54,7 @@ class Waiting {
   void let_helper_wake();
 
   std::vector<int> sockets() const;
+  void add_sockets(std::vector<pollfd>& fds) const;
   void request_wake();
   void look_into_rings(path::Source& source);
   bool nothing_has_come();
