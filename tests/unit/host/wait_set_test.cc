@@ -12,23 +12,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "host/fd.h"
 #include "unit/host/host_kit.h"
 
 namespace weft::host {
 namespace {
 
-/// Stands for a socket, and for the signal of a queue of events.
+/// Stands for a socket of weft's, and for the signal of a queue of events.
 struct Counter {
-  Counter() : fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  ~Counter() { close(fd); }
-  Counter(const Counter&) = delete;
-  Counter& operator=(const Counter&) = delete;
   void raise() const { EXPECT_EQ(eventfd_write(fd, 1), 0); }
   void clear() const {
     eventfd_t taken = 0;
     EXPECT_EQ(eventfd_read(fd, &taken), 0);
   }
-  const int fd;
+  const Fd owner{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const int fd = owner.get();
 };
 
 bool polls_readable(int fd) {
@@ -148,8 +146,8 @@ TEST_F(WaitSetTest, carries_nothing_where_the_kernel_refuses_one) {
     if (!taken) break;
     ASSERT_LT(sets.size(), 100U);
   }
-  const int deepest = sets[sets.size() - 2];
-  EXPECT_FALSE(carry({first.fd, deepest, second.fd}));
+  const Fd deepest(dup(sets[sets.size() - 2]));
+  EXPECT_FALSE(carry({first.fd, deepest.get(), second.fd}));
   EXPECT_FALSE(set.carries());
   first.raise();
   second.raise();
@@ -164,15 +162,26 @@ TEST_F(WaitSetTest, carries_nothing_where_the_kernel_refuses_one) {
   for (const int fd : sets) close(fd);
 }
 
+TEST_F(WaitSetTest, carries_nothing_where_a_number_is_the_programs) {
+  const int programs = eventfd(1, EFD_CLOEXEC);
+  EXPECT_FALSE(carry({first.fd, programs}));
+  EXPECT_FALSE(set.carries());
+  EXPECT_FALSE(readable());
+  first.raise();
+  EXPECT_FALSE(readable());
+  close(programs);
+}
+
 TEST_F(WaitSetTest, is_its_parents_in_a_child_which_cannot_change_it) {
   ASSERT_TRUE(carry({first.fd}));
   const int number = set.fd();
+  first.raise();
   test::Child child([&] {
     if (set.fd() >= 0 || set.blocks().has_value()) return 1;
-    const std::array<int, 1> other{second.fd};
-    if (set.carry(other)) return 2;
+    const Counter other;
+    const std::array<int, 1> own{other.fd};
+    if (set.carry(own)) return 2;
     if (!set.carry({})) return 3;
-    first.raise();
     return polls_readable(number) ? 0 : 4;  // to poll it is allowed
   });
   EXPECT_EQ(child.exit_code(), 0);
