@@ -200,7 +200,10 @@ TEST_P(WaitingDescriptor, forks_while_it_is_armed) {
           }
           set_blocking(program.channel.fd(), blocks(way()));
           program.queue.arm();
-          Partner child([&](const Wire& parent) { watch_as_child(program, parent, i % 2 == 0); });
+          // The leak sanitizer would miss what the threads had that did not come along.
+          const bool runs_handlers = i % 2 == 0 && kWaitingSlowness == 1;
+          Partner child(
+              [&](const Wire& parent) { watch_as_child(program, parent, runs_handlers); });
           child.wire().get<char>();
           peer.put('g');
           child.wire().get<char>();

@@ -124,6 +124,71 @@ TEST_P(WaitingSignals, a_cancelled_thread_leaves_the_channel_to_others) {
       });
 }
 
+/// One who serves a game until it is over or is cancelled, which it lets happen only while it waits
+/// for an event: then it has taken none.
+struct Cancelled {
+  WaitingProgram* program;
+  PingPong* game;
+  bool polls_first;
+  std::atomic<std::uint64_t> served{0};
+  std::atomic<bool> over{false};
+
+  static void* serve(void* argument) {
+    auto& self = *static_cast<Cancelled*>(argument);
+    const WaitingProgram& program = *self.program;
+    int before = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    while (!self.game->over()) {
+      pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+      if (self.polls_first) WEFT_REQUIRE(is_readable(program.channel.fd(), -1));
+      ibv_cq* cq = nullptr;
+      void* owner = nullptr;
+      const int error = ibv_get_cq_event(program.channel.shown, &cq, &owner);
+      pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+      WEFT_REQUIRE(error == 0);
+      ibv_ack_cq_events(cq, 1);
+      program.queue.arm();
+      for (ibv_wc wc; program.queue.poll(&wc);) self.game->on_completion(wc);
+      ++self.served;
+    }
+    self.over = true;
+    return nullptr;
+  }
+};
+
+TEST_P(WaitingSignals, threads_cancelled_under_traffic_take_no_event_with_them) {
+  constexpr std::uint64_t kRounds = 4000 / kWaitingSlowness;
+  between_two_processes(
+      GetParam(),
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        PingPong game(program.connection, Turn::kFirst, kRounds);
+        program.queue.arm();
+        peer.sync();
+        game.begin();
+        for (unsigned turn = 0; !game.over(); ++turn) {
+          Cancelled work{&program, &game, turn % 4 == 3};
+          pthread_t thread;
+          WEFT_REQUIRE(pthread_create(&thread, nullptr, Cancelled::serve, &work) == 0);
+          // At another moment each time of what it does for a message.
+          while (work.served < 10 && !work.over) {
+            std::this_thread::sleep_for(std::chrono::microseconds(turn % 97));
+          }
+          pthread_cancel(thread);
+          WEFT_REQUIRE(pthread_join(thread, nullptr) == 0);
+        }
+        peer.sync();
+        peer.sync();
+      },
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        program.play(peer, Turn::kSecond, kRounds, Way::kCall);
+        peer.sync();
+      });
+}
+
 INSTANTIATE_TEST_SUITE_P(Paths, WaitingSignals,
                          testing::Values(WaitPath::kNeighbour, WaitPath::kFramed),
                          [](const auto& given) { return std::string(name_of(given.param)); });
