@@ -12,6 +12,7 @@
 
 #include "files/fd_table.h"
 #include "files/interpose_next.h"
+#include "host/fd_flags.h"
 
 namespace weft::files {
 namespace {
@@ -117,6 +118,10 @@ int weft_fcntl(int fd, int command, ...) {
   void* const argument = va_arg(rest, void*);  // as wide as any that a command has
   va_end(rest);
   const int result = next_fcntl(fd, command, argument);
+  if (command == F_SETFL && result == 0 &&
+      (reinterpret_cast<std::uintptr_t>(argument) & O_NONBLOCK) == 0) {
+    weft::host::tell_descriptor_blocks();
+  }
   return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? shared(fd, result) : result;
 }
 int weft_fcntl64(int fd, int command, ...) asm("fcntl64") __attribute__((alias("fcntl")));

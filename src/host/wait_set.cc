@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "host/fd_mark.h"
 #include "host/fork.h"
 #include "host/system_error.h"
 
@@ -50,8 +49,7 @@ bool WaitSet::carry(std::span<const int> sockets) {
   for (const int fd : carried_) epoll_ctl(this->fd(), EPOLL_CTL_DEL, fd, nullptr);
   carried_.clear();
   for (const int fd : sockets) {
-    // A number that the program took from us would keep it awake, or never wake it.
-    if (!is_ours(fd) || !add(this->fd(), fd)) {
+    if (!add(this->fd(), fd)) {
       const std::vector<int> none;
       carry(none);
       return false;

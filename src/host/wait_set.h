@@ -27,9 +27,8 @@ class WaitSet {
   /// as an error.
   Result<bool> blocks() const;
 
-  /// From now on it is readable when one of these, all weft's, is, and of others no more. False:
-  /// the kernel refuses one of them, as for too many sets inside each other, or the program has
-  /// closed it; then none is carried.
+  /// From now on it is readable when one of these is, and of others no more. False: the kernel
+  /// refuses one of them, as for too many sets inside each other; then none is carried.
   bool carry(std::span<const int> sockets);
   bool carries() const { return !carried_.empty(); }
 

@@ -84,9 +84,22 @@ bool Waiting::carry(ChannelObject& channel) {
     if (before->armed.load(std::memory_order_relaxed) != 0) return true;
     before->set.carry({});
   }
-  const bool carries = channel.set.carry(sockets());
+  std::vector<int> fds = sockets();
+  if (before == &channel && fds == carried_) return true;
+  carried_ = fds;
+  // A number that the program took from us would keep it awake, or never wake it.
+  std::erase_if(fds, [](int fd) { return !host::is_ours(fd); });
+  const bool carries = channel.set.carry(fds);
   carrier_.store(carries ? &channel : nullptr, std::memory_order_release);
   return carries;
+}
+
+/// One that blocks carries nothing.
+void Waiting::on_descriptor_blocks() {
+  const std::lock_guard guard(lock_);
+  const ChannelObject* const carrier = carrier_.load(std::memory_order_relaxed);
+  if (carrier == nullptr) return;
+  if (const auto blocks = carrier->set.blocks(); blocks && *blocks) let_helper_wake();
 }
 
 void Waiting::let_helper_wake() {
@@ -138,6 +151,15 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
   const auto blocks = channel.set.blocks();
   if (!blocks) return EBADF;
   if (!*blocks && timeout_ns == kNever) return look(channel) ? 0 : EAGAIN;
+  if (timeout_ns == kNever && carrier_.load(std::memory_order_acquire) == &channel) {
+    // Its flags were changed and nobody told: the program may have found it readable because it
+    // carried the sockets, and must not be made to wait for that.
+    {
+      const std::lock_guard guard(lock_);
+      let_helper_wake();
+    }
+    return look(channel) ? 0 : EAGAIN;
+  }
   engine_.settle();
   if (channel.has_events()) return 0;
   channel.found_in_a_row.store(0, std::memory_order_relaxed);

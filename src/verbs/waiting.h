@@ -19,15 +19,17 @@
 #include <vector>
 
 #include "base/lock.h"
+#include "host/fd_flags.h"
 #include "path/engine.h"
 
 namespace weft::verbs {
 
 struct ChannelObject;
 
-class Waiting {
+class Waiting final : private host::FlagsListener {
  public:
-  explicit Waiting(path::Engine& engine) : engine_(engine) {}
+  explicit Waiting(path::Engine& engine) : engine_(engine) { host::add_flags_listener(*this); }
+  ~Waiting() { host::remove_flags_listener(*this); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
@@ -48,6 +50,8 @@ class Waiting {
  private:
   class Sleeper;
 
+  void on_descriptor_blocks() override;
+
   // With lock_ held:
   bool by_one_thread();
   bool carry(ChannelObject& channel);
@@ -64,6 +68,7 @@ class Waiting {
   std::atomic<std::uint32_t> sleepers_{0};        ///< threads that sleep inside wait()
   base::Lock lock_;                               ///< taken to change what follows
   std::atomic<ChannelObject*> carrier_{nullptr};  ///< whose descriptor carries the sockets
+  std::vector<int> carried_;                      ///< the sockets
   const void* thread_ = nullptr;                  ///< that armed a queue last
   unsigned arms_in_a_row_ = 0;                    ///< by it
 };
