@@ -162,16 +162,6 @@ TEST_F(WaitSetTest, carries_nothing_where_the_kernel_refuses_one) {
   for (const int fd : sets) close(fd);
 }
 
-TEST_F(WaitSetTest, carries_nothing_where_a_number_is_the_programs) {
-  const int programs = eventfd(1, EFD_CLOEXEC);
-  EXPECT_FALSE(carry({first.fd, programs}));
-  EXPECT_FALSE(set.carries());
-  EXPECT_FALSE(readable());
-  first.raise();
-  EXPECT_FALSE(readable());
-  close(programs);
-}
-
 TEST_F(WaitSetTest, is_its_parents_in_a_child_which_cannot_change_it) {
   ASSERT_TRUE(carry({first.fd}));
   const int number = set.fd();
