@@ -78,7 +78,32 @@ class PendingSignals {
   sigset_t blocked_{};
 };
 
+/// Whether the thread's owner lets it be cancelled, while an OnlyWaitIsCancelled lives.
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool may_cancel_wait = false;
+
+/// A cancellation point, where the thread may be cancelled.
+int poll_as_allowed(pollfd* fds, nfds_t count, const timespec* end) {
+  if (!may_cancel_wait) return ppoll(fds, count, end, nullptr);
+  int before = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+  const int n = ppoll(fds, count, end, nullptr);
+  const int error = errno;
+  pthread_setcancelstate(before, nullptr);
+  errno = error;
+  return n;
+}
+
 }  // namespace
+
+OnlyWaitIsCancelled::OnlyWaitIsCancelled() {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
+  may_cancel_wait = before_ == PTHREAD_CANCEL_ENABLE;
+}
+
+OnlyWaitIsCancelled::~OnlyWaitIsCancelled() {
+  may_cancel_wait = false;
+  pthread_setcancelstate(before_, nullptr);
+}
 
 int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns) {
   WEFT_ASSERT(fds.size() <= kMostFds);
@@ -92,7 +117,7 @@ int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns) {
   const timespec limit{static_cast<time_t>(timeout_ns / 1'000'000'000),
                        static_cast<long>(timeout_ns % 1'000'000'000)};
   const timespec* const end = timeout_ns == kNever ? nullptr : &limit;
-  const int n = ppoll(watched.data(), fds.size() + 1, end, nullptr);
+  const int n = poll_as_allowed(watched.data(), fds.size() + 1, end);
   const int error = n < 0 ? errno : 0;
   std::copy_n(watched.begin(), fds.size(), fds.begin());
   if (error != 0) return error == EINTR ? 0 : error;  // a fault's signal, which never ends a read

@@ -11,6 +11,19 @@
 
 namespace weft::host {
 
+/// While one lives, its thread is cancelled nowhere but inside wait_readable(), if it may be
+/// cancelled at all: a call that makes progress must not end in the middle of it.
+class OnlyWaitIsCancelled {
+ public:
+  OnlyWaitIsCancelled();
+  ~OnlyWaitIsCancelled();
+  OnlyWaitIsCancelled(const OnlyWaitIsCancelled&) = delete;
+  OnlyWaitIsCancelled& operator=(const OnlyWaitIsCancelled&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 /// 0: one of them is readable (see revents), the time is over, or for no reason; else errno, EINTR
 /// above all. kNever: no limit.
 int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns);

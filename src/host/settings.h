@@ -1,6 +1,6 @@
 // What the environment says about how far processes of one host let each other in, how they share
-// an address, and how they poll. Read when it is asked for: by a process that opens its first device, by each
-// controller and by each port. Any thread.
+// an address, and how they poll. Read when it is asked for: by a process that opens its first
+// device, by each controller and by each port. Any thread.
 #pragma once
 
 namespace weft::host {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <new>
 
+#include "host/readable_wait.h"
 #include "shim/errors.h"
 #include "shim/real.h"
 
@@ -228,6 +229,7 @@ int ibv_get_cq_event(ibv_comp_channel* shown, ibv_cq** cq, void** owner) {
   // In a child after fork the events are the parent's.
   int error = context.controller().inherited() ? ENODEV : 0;
   bool waited = false;
+  const weft::host::OnlyWaitIsCancelled shield;
   while (error == 0) {
     const auto number = object.pop();
     if (!number) {

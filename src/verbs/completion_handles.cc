@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/lock.h"
+#include "host/readable_wait.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "weft/verbs.h"
@@ -48,6 +49,7 @@ std::optional<std::uint32_t> CompletionChannel::next_event() const {
 Result<std::uint32_t> CompletionChannel::wait(std::chrono::nanoseconds timeout) const {
   const auto deadline = Steady::now() + timeout;
   if (auto ok = object_->controller->check_ours(); !ok) return tl::unexpected(ok.error());
+  const host::OnlyWaitIsCancelled shield;
   object_->controller->poll();
   for (;;) {
     if (auto number = object_->pop()) return *number;

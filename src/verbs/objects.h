@@ -56,8 +56,8 @@ struct ChannelObject {
   host::WaitSet set;         ///< the program's descriptor; who finds nothing waits without the lock
   base::Lock lock;
   std::deque<std::uint32_t> events;
-  bool raised = false;            ///< the signal
-  const void* fetcher = nullptr;  ///< the thread that finds events without it
+  bool raised = false;                  ///< the signal
+  const void* fetcher = nullptr;        ///< the thread that finds events without it
   std::atomic<std::uint32_t> armed{0};  ///< of its queues
   /// Events that nobody had to wait for in our call, since somebody did.
   std::atomic<unsigned> found_in_a_row{kMostFound};

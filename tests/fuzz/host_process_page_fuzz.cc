@@ -44,8 +44,7 @@ void check(const host::ProcessView& view, const ProcessPageLayout& page, std::ui
   const auto tag = static_cast<std::uint32_t>(word >> 32);
   WEFT_ASSERT(tag == 0 || view.in_flight_at(tag) == at_its_owner);
   WEFT_ASSERT(view.closed_to_copies() == (page.closed.load() != 0));
-  WEFT_ASSERT(view.wake_request() ==
-              (page.wake_request.load() & ~host::kAsksForFence));
+  WEFT_ASSERT(view.wake_request() == (page.wake_request.load() & ~host::kAsksForFence));
   const auto lock = static_cast<unsigned>(page.alive.__data.__lock);
   WEFT_ASSERT(view.alive() == ((lock & FUTEX_TID_MASK) != 0 && (lock & FUTEX_OWNER_DIED) == 0));
   static_cast<void>(view.cannot_membarrier());
