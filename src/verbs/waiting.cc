@@ -217,7 +217,13 @@ void Waiting::give_way() {
   std::vector<pollfd> fds;
   add_sockets(fds);
   const timespec limit{0, kGiveWay_ns};
-  ppoll(fds.data(), fds.size(), &limit, nullptr);
+  {
+    const host::OnlyWaitIsCancelled shield;  // and a poll is no wait
+    // As if a queue were armed: the helper leaves it to this thread to be woken.
+    engine_.count_armed();
+    ppoll(fds.data(), fds.size(), &limit, nullptr);
+    engine_.count_fired();
+  }
   if (source == nullptr) return;
   source->serve();
   look_into_rings(*source);

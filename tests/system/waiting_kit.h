@@ -25,6 +25,7 @@
 #include <tuple>
 #include <vector>
 
+#include "host/fd_flags.h"
 #include "support/partner.h"
 #include "support/udp_kit.h"
 #include "system/waiting_objects.h"
@@ -153,6 +154,8 @@ inline void set_blocking(int fd, bool blocking) {
   const int flags = fcntl(fd, F_GETFL);
   WEFT_REQUIRE(flags >= 0);
   WEFT_REQUIRE(fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) == 0);
+  // As `weft run` does, whose fcntl this program does not have.
+  if (blocking) host::tell_descriptor_blocks();
 }
 
 inline bool is_readable(int fd, int wait_ms = 0) {
