@@ -232,7 +232,8 @@ FlightSlot* ProcessPage::enlist() {
 }
 
 bool ProcessPage::settled(std::uint32_t tag) const {
-  constexpr int kSpins = 10'000;
+  // A moment only: a thread that copies all the time may wait for the processor that this one has.
+  constexpr int kSpins = 100;
   barrier();
   const std::uint32_t count = page().flight_count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {

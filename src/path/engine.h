@@ -177,6 +177,8 @@ class Engine final : public queue::Scheduler {
   void set_wake(std::function<void(Nanoseconds deadline)> wake,
                 std::function<void()> attend = nullptr);
   std::vector<int> wait_fds() const;
+  /// When somebody last looked at all ports.
+  Nanoseconds looked_at() const { return looked_at_.load(std::memory_order_relaxed); }
   /// False: whatever happens here is done by the program's own calls.
   bool can_receive() const {
     return !receivers_.empty() || (source_ != nullptr && source_->active());

@@ -30,10 +30,20 @@ constexpr Nanoseconds kLongest_ns = 1'000'000'000;
 /// than what it does.
 constexpr Nanoseconds kLinger_ns = 50'000;
 constexpr int kRoundsPerServe = 64;
+/// After so many wake-ups with nothing that could be done, somebody else has begun with it and has
+/// no processor: the helper gets out of its way.
+constexpr unsigned kMostVainWakes = 4;
+constexpr Nanoseconds kGiveWay_ns = 50'000;
 /// While a program sees to what arrives, callers are looked at in each so many dozes.
 constexpr unsigned kLeavesPerServe = 8;
 /// A program that polls so often between two looks of the helper spins.
 constexpr std::uint64_t kPollsOfSpinning = 1000;
+/// Frames that lie for so long are left to nobody who polls.
+constexpr Nanoseconds kUnseen_ns = 100'000;
+/// For so long the helper then takes what arrives at once, but for what wakes the program, which
+/// gets a shorter moment.
+constexpr Nanoseconds kAttentive_ns = 100'000'000;
+constexpr Nanoseconds kAttentiveDoze_ns = 50'000;
 
 }  // namespace
 
@@ -165,8 +175,12 @@ bool Helper::serve(Client& client, Nanoseconds* deadline) {
   const bool armed = engine.armed() != 0;
   const bool program_wakes = armed && engine.waker() == path::Engine::Waker::kProgram;
   const bool has_had_its_moment = std::exchange(client.left_to_program, false);
+  if (polled && !has_spun && clock_.now() >= client.attentive_until && frames_lie_unseen(engine)) {
+    client.attentive_until = clock_.now() + kAttentive_ns;
+  }
+  const bool attentive = clock_.now() < client.attentive_until;
   if (!engine.needs_helper()) {
-    if (polled) {  // the program does its own work
+    if (polled && !attentive) {  // the program does its own work
       if (!armed && has_spun) {
         if (host::ProcessPage* page = page_) page->spare_fences();
       }
@@ -190,6 +204,16 @@ bool Helper::serve(Client& client, Nanoseconds* deadline) {
   *deadline = std::min(*deadline, engine.next_deadline());
   if (engine.has_runnable()) *deadline = 0;
   return did;
+}
+
+/// A program may poll for its completions and then look at memory for what a peer writes there.
+bool Helper::frames_lie_unseen(const path::Engine& engine) const {
+  if (engine.looked_at() + kUnseen_ns > clock_.now()) return false;
+  std::vector<pollfd> fds;
+  for (const int fd : engine.wait_fds()) {
+    if (host::is_ours(fd)) fds.push_back({fd, POLLIN, 0});
+  }
+  return !fds.empty() && ::poll(fds.data(), fds.size(), 0) > 0;
 }
 
 /// Of those that it does not watch.
@@ -219,7 +243,10 @@ void Helper::sleep(Nanoseconds deadline) {
     const auto sleeps = [](const Client& client) { return client.rest == Rest::kSleep; };
     const bool dozes = !std::ranges::all_of(clients_, sleeps);
     if (!std::ranges::any_of(clients_, sleeps)) page = nullptr;  // nobody counts on wake-ups
-    until = std::min(deadline, now + (dozes ? kDoze_ns : kLongest_ns));
+    const bool attentive = std::ranges::any_of(
+        clients_, [&](const Client& client) { return now < client.attentive_until; });
+    const Nanoseconds doze = attentive ? kAttentiveDoze_ns : kDoze_ns;
+    until = std::min(deadline, now + (dozes ? doze : kLongest_ns));
     if (dozes) {
       dozes_.store(true, std::memory_order_seq_cst);
       if (anybody_needs_help()) until = now;
@@ -232,11 +259,13 @@ void Helper::sleep(Nanoseconds deadline) {
     }
     if (missed_something(&until)) until = now;
   }
+  const bool gives_way = vain_wakes_ >= kMostVainWakes;
+  if (gives_way) until = now + kGiveWay_ns;
   if (until > now) {
     const Nanoseconds pause = until - now;
     const timespec limit{static_cast<time_t>(pause / 1'000'000'000),
                          static_cast<long>(pause % 1'000'000'000)};
-    ppoll(fds_.data(), fds_.size(), &limit, nullptr);
+    ppoll(fds_.data(), gives_way ? 1 : fds_.size(), &limit, nullptr);
   }
   naps_.fetch_add(1, std::memory_order_release);
   asleep_until_.store(0, std::memory_order_seq_cst);
@@ -246,6 +275,7 @@ void Helper::sleep(Nanoseconds deadline) {
   if (fds_[0].revents != 0 && host::is_ours(wake_fd_)) eventfd_read(wake_fd_, &drained);
   woken_by_arrival_ =
       std::any_of(fds_.begin() + 1, fds_.end(), [](const pollfd& fd) { return fd.revents != 0; });
+  vain_wakes_ = woken_by_arrival_ || until <= now ? vain_wakes_ + 1 : 0;
 }
 
 /// mutex_ is held.
@@ -282,7 +312,10 @@ void Helper::run() {
     // Under no other lock, since it is never given back.
     if (host::ProcessPage* page = page_) page->adopt_liveness();
     Nanoseconds deadline = kNever;
-    if (serve(&deadline)) continue;
+    if (serve(&deadline)) {
+      vain_wakes_ = 0;
+      continue;
+    }
     if (lingers_until_ != 0 && clock_.now() < lingers_until_) {
       base::relax();
       continue;

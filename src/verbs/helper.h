@@ -40,6 +40,8 @@ class Helper {
     bool left_to_program = false;
     Rest rest = Rest::kSleep;
     unsigned leaves = 0;  ///< rests of that kind in a row
+    /// The program polled and left frames lying all the same: until then the helper takes them.
+    Nanoseconds attentive_until = 0;
   };
 
   explicit Helper(path::Clock& clock);
@@ -53,6 +55,7 @@ class Helper {
   void farewell();
   bool serve(Nanoseconds* deadline);
   bool serve(Client& client, Nanoseconds* deadline);
+  bool frames_lie_unseen(const path::Engine& engine) const;
   void sleep(Nanoseconds deadline);
   void watch_arrivals();
   bool anybody_needs_help() const;
@@ -73,6 +76,7 @@ class Helper {
   std::atomic<bool> dozes_{false};  ///< it does not watch what arrives
   Nanoseconds lingers_until_ = 0;   ///< the helper's own, and so are:
   bool woken_by_arrival_ = false;   ///< not by a time-out, nor by somebody who rang
+  unsigned vain_wakes_ = 0;         ///< in a row, for work that another thread has begun
   std::vector<pollfd> fds_;         ///< what it sleeps on
   std::mutex mutex_;                ///< guards clients_ and is held while they are served
   std::vector<Client> clients_;

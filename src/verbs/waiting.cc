@@ -21,6 +21,9 @@ using Waker = path::Engine::Waker;
 
 /// So many queues were armed by one thread before it is taken for the only one that waits.
 constexpr unsigned kArmsInARow = 4;
+/// So many other channels are armed before the sockets go to another than the one that carries them
+/// and is not armed: to move them takes longer than a message.
+constexpr unsigned kMostArmsBesideCarrier = 16;
 /// Rounds before a sleep in which something always came: then others get their turn.
 constexpr int kRounds = 64;
 constexpr Nanoseconds kShortSleep_ns = 1'000'000;
@@ -77,13 +80,17 @@ bool Waiting::by_one_thread() {
 }
 
 // One descriptor carries for all that the thread waits on: one that is armed, so that the program
-// waits on it.
+// waits on it, or was a moment ago and will be again, as in an event loop with many channels. Of a
+// program that waits on others meanwhile, the helper takes care.
 bool Waiting::carry(ChannelObject& channel) {
   ChannelObject* const before = carrier_.load(std::memory_order_relaxed);
   if (before != nullptr && before != &channel) {
-    if (before->armed.load(std::memory_order_relaxed) != 0) return true;
+    const bool armed = before->armed.load(std::memory_order_relaxed) != 0;
+    arms_beside_carrier_ = armed ? 0 : arms_beside_carrier_ + 1;
+    if (arms_beside_carrier_ <= kMostArmsBesideCarrier) return true;
     before->set.carry({});
   }
+  arms_beside_carrier_ = 0;
   std::vector<int> fds = sockets();
   if (before == &channel && fds == carried_) return true;
   carried_ = fds;
@@ -173,7 +180,10 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
   }
   engine_.set_waker(Waker::kProgram);
   path::Source* const source = engine_.source();
-  if (source != nullptr && source->active()) source->request_wake();
+  if (source != nullptr && source->active()) {
+    if (wakes_left_.exchange(false, std::memory_order_relaxed)) source->serve();
+    source->request_wake();
+  }
   for (int round = 0; !nothing_has_come(); ++round) {
     engine_.poll();
     if (channel.has_events()) {
@@ -242,8 +252,14 @@ int Waiting::sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_
   if (error != 0 || !on_sockets) return error;
   const ChannelObject::Fetch fetch(channel);
   if (path::Source* source = engine_.source()) {
-    source->serve();
-    look_into_rings(*source);
+    if (source->has_arrivals()) {
+      // The peer waits for what the program makes of them. Taking the wake-ups out of the sockets
+      // takes longer than all else, and has time until the next sleep.
+      wakes_left_.store(true, std::memory_order_relaxed);
+    } else {
+      source->serve();
+      look_into_rings(*source);
+    }
   }
   engine_.poll();
   return 0;

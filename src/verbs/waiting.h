@@ -66,9 +66,11 @@ class Waiting final : private host::FlagsListener {
 
   path::Engine& engine_;
   std::atomic<std::uint32_t> sleepers_{0};        ///< threads that sleep inside wait()
+  std::atomic<bool> wakes_left_{false};           ///< in the sockets, by who slept there
   base::Lock lock_;                               ///< taken to change what follows
   std::atomic<ChannelObject*> carrier_{nullptr};  ///< whose descriptor carries the sockets
   std::vector<int> carried_;                      ///< the sockets
+  unsigned arms_beside_carrier_ = 0;              ///< of other channels, since it was armed
   const void* thread_ = nullptr;                  ///< that armed a queue last
   unsigned arms_in_a_row_ = 0;                    ///< by it
 };

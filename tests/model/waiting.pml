@@ -234,6 +234,9 @@ inline may_compute() {
 active proctype program() {
   byte number;
   bool flag;
+#ifdef IN_CALL
+  bool left;                /* wake-ups that it has not taken */
+#endif
   do
   :: arm();
 #if !defined(IN_CALL) && !defined(BY_HELPER)
@@ -248,6 +251,10 @@ active proctype program() {
      :: else ->
 #if defined(IN_CALL)
         watchers++;
+        if
+        :: left -> left = false; take_wakes()
+        :: else
+        fi;
         request_wake();
         do
         :: look_only();
@@ -267,8 +274,11 @@ active proctype program() {
            :: else ->
 end_in_call:
               (raised || ANY(wake));
-              take_wakes();
-              look();
+              if
+              :: ANY(ring) -> left = true; poll() /* takes the wake-ups before the next sleep */
+              :: take_wakes();
+                 look()
+              fi;
               break
            fi
         od;
