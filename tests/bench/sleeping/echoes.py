@@ -52,14 +52,16 @@ class Echo(Contestant):
 
 
 class Eventfd(Echo):
-    """The least that waking another process costs."""
+    """The least that waking another process costs; or, if both spin in shared memory, the least
+    that it costs to be noticed by one that runs."""
 
-    def __init__(self, bin_folder, place, **plan):
-        super().__init__(bin_folder, "eventfd", place, **plan)
+    def __init__(self, bin_folder, place, spin=False, **plan):
+        super().__init__(bin_folder, "spin" if spin else "eventfd", place, **plan)
+        self.wait = ["--wait", "spin" if spin else "block"]
 
     def output(self):
         cores = ["--cores", 0, 1] if self.pinned else []
-        words = [self.bin / "eventfd_echo", *self.plan, *cores]
+        words = [self.bin / "eventfd_echo", *self.wait, *self.plan, *cores]
         return commands.output_of([str(word) for word in words])
 
 

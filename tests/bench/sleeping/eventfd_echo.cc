@@ -1,13 +1,16 @@
-// The least that a sleeping program pays: two processes that wake each other through eventfds. No
-// data moves but the eventfd's own number, which carries the kind of the message.
+// The least that two processes pay which wait for each other: asleep, and woken through eventfds,
+// or awake, and looking at a word of shared memory. No data moves but the eventfd's own number, or
+// the word, which carries the kind of the message.
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 
@@ -23,30 +26,38 @@ struct Settings {
   unsigned limit_s = 60;
 };
 
-void ring(int fd, Kind kind) {
+/// One direction of a connection: an eventfd, or a word that both processes map.
+struct Bell {
+  int fd = -1;
+  std::atomic<std::uint64_t>* word = nullptr;
+};
+
+void ring(const Bell& bell, Kind kind) {
   const auto value = static_cast<std::uint64_t>(kind) + 1;
-  if (write(fd, &value, sizeof value) != sizeof value) give_up_errno("write to an eventfd");
+  if (bell.word != nullptr) return bell.word->store(value, std::memory_order_release);
+  if (write(bell.fd, &value, sizeof value) != sizeof value) give_up_errno("write to an eventfd");
 }
 
-/// Sleeps, in epoll_wait or in read, and says which connection has something.
-class Sleeper {
+/// Waits, in epoll_wait, in read or in a loop, and says which connection has something.
+class Waiter {
  public:
-  Sleeper(const std::vector<int>& fds, bool with_epoll) : fds_(fds) {
+  Waiter(const std::vector<Bell>& bells, bool with_epoll) : bells_(bells) {
     if (!with_epoll) return;
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    for (std::uint32_t i = 0; i < fds.size(); ++i) {
+    for (std::uint32_t i = 0; i < bells.size(); ++i) {
       epoll_event event{.events = EPOLLIN, .data = {.u32 = i}};
-      if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fds[i], &event) != 0) give_up_errno("epoll_ctl");
+      if (epoll_ctl(epoll_, EPOLL_CTL_ADD, bells[i].fd, &event) != 0) give_up_errno("epoll_ctl");
     }
   }
   template <class OnMessage>
-  void sleep_once(OnMessage on_message) const {
+  void wait_once(OnMessage on_message) const {
+    if (bells_[0].word != nullptr) return on_message(0, static_cast<Kind>(spin() - 1));
     epoll_event events[64];
     const int n = epoll_ < 0 ? 1 : epoll_wait(epoll_, events, std::size(events), -1);
     for (int i = 0; i < n; ++i) {
       const std::uint32_t connection = epoll_ < 0 ? 0 : events[i].data.u32;
       std::uint64_t value = 0;
-      if (read(fds_[connection], &value, sizeof value) != sizeof value) {
+      if (read(bells_[connection].fd, &value, sizeof value) != sizeof value) {
         give_up_errno("read from an eventfd");
       }
       on_message(connection, static_cast<Kind>(value - 1));
@@ -54,7 +65,15 @@ class Sleeper {
   }
 
  private:
-  const std::vector<int>& fds_;
+  /// The alarm ends it.
+  std::uint64_t spin() const {
+    std::uint64_t value = 0;
+    while (value == 0) value = bells_[0].word->load(std::memory_order_acquire);
+    bells_[0].word->store(0, std::memory_order_relaxed);
+    return value;
+  }
+
+  const std::vector<Bell>& bells_;
   int epoll_ = -1;
 };
 
@@ -65,12 +84,12 @@ void pin_to(int core) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) give_up_errno("sched_setaffinity");
 }
 
-void be_server(const Settings& settings, const std::vector<int>& in, const std::vector<int>& out,
+void be_server(const Settings& settings, const std::vector<Bell>& in, const std::vector<Bell>& out,
                const Control& control) {
   EchoServer server(settings.plan.connections);
-  const Sleeper sleeper(in, settings.wait == "epoll");
+  const Waiter waiter(in, settings.wait == "epoll");
   while (!server.finished()) {
-    sleeper.sleep_once([&](std::uint32_t connection, Kind kind) {
+    waiter.wait_once([&](std::uint32_t connection, Kind kind) {
       server.on_message(kind);
       ring(out[connection], kind);
     });
@@ -78,13 +97,13 @@ void be_server(const Settings& settings, const std::vector<int>& in, const std::
   control.tell(server.used());
 }
 
-void be_client(const Settings& settings, const std::vector<int>& in, const std::vector<int>& out,
+void be_client(const Settings& settings, const std::vector<Bell>& in, const std::vector<Bell>& out,
                const Control& control) {
   EchoClient client(settings.plan);
-  const Sleeper sleeper(in, settings.wait == "epoll");
+  const Waiter waiter(in, settings.wait == "epoll");
   for (std::uint32_t i = 0; i < settings.plan.connections; ++i) ring(out[i], client.before_send(i));
   while (!client.finished()) {
-    sleeper.sleep_once([&](std::uint32_t connection, Kind) {
+    waiter.wait_once([&](std::uint32_t connection, Kind) {
       if (client.after_echo(connection)) ring(out[connection], client.before_send(connection));
     });
   }
@@ -93,12 +112,23 @@ void be_client(const Settings& settings, const std::vector<int>& in, const std::
   std::puts(report.dump().c_str());
 }
 
+Bell make_bell(bool in_memory) {
+  if (in_memory) {
+    void* const page =
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) give_up_errno("mmap");
+    return {.word = new (page) std::atomic<std::uint64_t>(0)};
+  }
+  const Bell bell{.fd = eventfd(0, EFD_CLOEXEC)};
+  if (bell.fd < 0) give_up_errno("eventfd");
+  return bell;
+}
+
 void run(const Settings& settings) {
-  std::vector<int> forth, back;
+  std::vector<Bell> forth, back;
   for (std::uint32_t i = 0; i < settings.plan.connections; ++i) {
-    forth.push_back(eventfd(0, EFD_CLOEXEC));
-    back.push_back(eventfd(0, EFD_CLOEXEC));
-    if (forth.back() < 0 || back.back() < 0) give_up_errno("eventfd");
+    forth.push_back(make_bell(settings.wait == "spin"));
+    back.push_back(make_bell(settings.wait == "spin"));
   }
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) give_up_errno("socketpair");
@@ -127,18 +157,19 @@ void run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   weft::bench::Settings settings;
-  CLI::App app("Two processes that wake each other through eventfds; prints JSON.");
-  app.add_option("--wait", settings.wait, "how both sleep")
-      ->check(CLI::IsMember({"block", "epoll"}));
+  CLI::App app("Two processes that wait for each other, asleep or spinning; prints JSON.");
+  app.add_option("--wait", settings.wait, "how both sleep (spin: they look at a word of memory)")
+      ->check(CLI::IsMember({"block", "epoll", "spin"}));
   app.add_option("--cores", settings.cores, "pin the client and the server to these")->expected(2);
   weft::bench::add_plan_options(app, settings.plan);
   weft::bench::add_limit_option(app, settings.limit_s);
   app.footer(
       "Examples:\n"
       "  eventfd_echo --rounds 10000 --cores 0 1\n"
-      "  eventfd_echo --wait epoll --connections 64");
+      "  eventfd_echo --wait epoll --connections 64\n"
+      "  eventfd_echo --wait spin");
   CLI11_PARSE(app, argc, argv);
-  if (settings.wait == "block" && settings.plan.connections > 1) {
+  if (settings.wait != "epoll" && settings.plan.connections > 1) {
     weft::bench::give_up("several connections need --wait epoll");
   }
   weft::bench::run(settings);

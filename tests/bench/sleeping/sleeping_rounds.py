@@ -67,6 +67,7 @@ def loaded(bin_folder, where, label):
             yield Tcp(bin_folder, place, seconds=LOAD_SECONDS).under_load(label)
             yield Tcp(bin_folder, place, seconds=LOAD_SECONDS).under_load(label).free()
     if label == "load":
+        yield Eventfd(bin_folder, where["shm"], spin=True, seconds=1.5).under_load(label).free()
         for program in ("ib_write_lat", "ib_send_lat"):
             yield LossyLatency(bin_folder, where["loopback"], program).under_load(label).free()
 
