@@ -133,10 +133,9 @@ TEST_F(UcmaOtherUsers, programs_connect_while_another_user_takes_and_drops_the_n
   const auto end =
       std::chrono::steady_clock::now() + weft::test::soak_time(std::chrono::milliseconds(1000));
   std::uint64_t rounds = 0;
-  while (std::chrono::steady_clock::now() < end) {
+  do {
     ASSERT_NO_FATAL_FAILURE(connect_once(port, rounds++));
-  }
-  EXPECT_GT(rounds, 0u);
+  } while (std::chrono::steady_clock::now() < end);
 }
 
 }  // namespace
