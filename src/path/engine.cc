@@ -1,11 +1,15 @@
 #include "path/engine.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/assert.h"
+#include "host/fd_mark.h"
 #include "memory/flight.h"
 #include "path/framed.h"
 #include "wire/packet.h"
@@ -17,6 +21,8 @@ namespace {
 /// that pieces of 256 KiB reach only 0.93 of the speed of a whole MiB.
 constexpr std::uint64_t kBytesPerRun = 1024 * 1024;
 constexpr std::size_t kFramesPerPoll = 128;
+/// Enough for a thread that takes frames and has lost its processor.
+constexpr int kRoundsForArrivals = 1000;
 /// How long an acknowledgement may wait for a reply to ride along with, once the program polls
 /// again.
 constexpr Nanoseconds kHold_ns = 3'000;
@@ -78,6 +84,11 @@ class Engine::PortReceiver final : public port::Receiver {
   }
 
   port::Port& port() { return port_; }
+  bool busy() {
+    if (!lock_.try_lock()) return true;
+    lock_.unlock();
+    return false;
+  }
 
   void on_bad_checksum() override { engine_.counters_.add(obs::Counter::kBadChecksums); }
   void on_malformed() override { engine_.counters_.add(obs::Counter::kMalformedFrames); }
@@ -262,6 +273,28 @@ void Engine::settle() {
   }
 }
 
+bool Engine::receives(Nanoseconds within) const {
+  return receives_since_.load(std::memory_order_relaxed) + within > clock_.now() ||
+         std::ranges::any_of(receivers_, [](const auto& receiver) { return receiver->busy(); });
+}
+
+bool Engine::frames_wait() const {
+  std::vector<pollfd> fds;
+  for (const int fd : wait_fds()) {
+    if (host::is_ours(fd)) fds.push_back({fd, POLLIN, 0});
+  }
+  return !fds.empty() && ::poll(fds.data(), fds.size(), 0) > 0;
+}
+
+void Engine::take_arrived() {
+  for (int round = 0; round < kRoundsForArrivals; ++round) {
+    bool missed = false;
+    const bool did = poll_ports(clock_.now(), missed);
+    if (!did && !missed && !frames_wait()) return;
+    if (missed) std::this_thread::yield();
+  }
+}
+
 std::vector<int> Engine::wait_fds() const {
   std::vector<int> fds;
   for (const auto& receiver : receivers_) {
@@ -431,6 +464,7 @@ bool Engine::progress_with_ports() {
   // One look at the clock for all: it is a good part of what a poll in vain costs.
   const Nanoseconds now = clock_.now();
   bool missed = false;
+  receives_since_.store(now, std::memory_order_relaxed);
   bool did = poll_ports(now, missed);
   if (source_ != nullptr && source_->active()) did |= source_->poll();
   // A time-out says that something has not come, so it has to have been looked for since it was

@@ -123,6 +123,9 @@ class Engine final : public queue::Scheduler {
   }
   /// For a program that is about to sleep: what waits for company or for a later poll goes out now.
   void settle();
+  /// Takes the frames that have reached this host, also from another thread that is at it: a queue
+  /// pair is about to end, and what came before its end is not flushed.
+  void take_arrived();
   /// The short way of a poll, to be tried first: see Source.
   bool receive(const queue::CompletionQueue& cq, Completion* out) {
     if (source_ == nullptr || !source_->active() || !source_->receive(cq, out)) return false;
@@ -177,8 +180,10 @@ class Engine final : public queue::Scheduler {
   void set_wake(std::function<void(Nanoseconds deadline)> wake,
                 std::function<void()> attend = nullptr);
   std::vector<int> wait_fds() const;
-  /// When somebody last looked at all ports.
-  Nanoseconds looked_at() const { return looked_at_.load(std::memory_order_relaxed); }
+  /// Whether frames lie in a socket of a port. Calls the kernel.
+  bool frames_wait() const;
+  /// Whether a thread takes frames now, or began to in the last `within`.
+  bool receives(Nanoseconds within) const;
   /// False: whatever happens here is done by the program's own calls.
   bool can_receive() const {
     return !receivers_.empty() || (source_ != nullptr && source_->active());
@@ -240,7 +245,8 @@ class Engine final : public queue::Scheduler {
   // seq_cst: the helper looks at it after it has said that it dozes, and attend() after this.
   std::atomic<Waker> waker_{Waker::kHelper};
   /// When all ports were last looked at; what came before that has been seen.
-  std::atomic<Nanoseconds> looked_at_{0};
+  std::atomic<Nanoseconds> looked_at_{0};  ///< when all that had arrived was seen
+  std::atomic<Nanoseconds> receives_since_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;
   Source* source_ = nullptr;
 };

@@ -129,9 +129,10 @@ __be64 ibv_get_device_guid(ibv_device* device) {
   return htobe64(Device::of(device).weft->guid);
 }
 
+/// The kernel, which programs ask about an index through a netlink socket, knows none of ours.
 int ibv_get_device_index(ibv_device* device) {
   if (!is_ours(device)) WEFT_PASS_ON(ibv_get_device_index, -1, device);
-  return static_cast<int>(Device::of(device).weft->index);
+  return -1;
 }
 
 ibv_context* ibv_open_device(ibv_device* device) {

@@ -175,7 +175,12 @@ bool Helper::serve(Client& client, Nanoseconds* deadline) {
   const bool armed = engine.armed() != 0;
   const bool program_wakes = armed && engine.waker() == path::Engine::Waker::kProgram;
   const bool has_had_its_moment = std::exchange(client.left_to_program, false);
-  if (polled && !has_spun && clock_.now() >= client.attentive_until && frames_lie_unseen(engine)) {
+  // One that arms its queues sleeps, and takes what comes when it wakes.
+  if (armed) {
+    client.attentive_until = 0;
+  } else if (polled && !has_spun && clock_.now() >= client.attentive_until &&
+             !engine.receives(kUnseen_ns) && engine.frames_wait()) {
+    // It polls for its completions, and then looks at memory for what its peer writes there.
     client.attentive_until = clock_.now() + kAttentive_ns;
   }
   const bool attentive = clock_.now() < client.attentive_until;
@@ -206,16 +211,6 @@ bool Helper::serve(Client& client, Nanoseconds* deadline) {
   return did;
 }
 
-/// A program may poll for its completions and then look at memory for what a peer writes there.
-bool Helper::frames_lie_unseen(const path::Engine& engine) const {
-  if (engine.looked_at() + kUnseen_ns > clock_.now()) return false;
-  std::vector<pollfd> fds;
-  for (const int fd : engine.wait_fds()) {
-    if (host::is_ours(fd)) fds.push_back({fd, POLLIN, 0});
-  }
-  return !fds.empty() && ::poll(fds.data(), fds.size(), 0) > 0;
-}
-
 /// Of those that it does not watch.
 bool Helper::anybody_needs_help() const {
   return std::ranges::any_of(clients_, [](const Client& client) {
@@ -241,8 +236,13 @@ void Helper::sleep(Nanoseconds deadline) {
     naps_.fetch_add(1, std::memory_order_release);
     watch_arrivals();
     const auto sleeps = [](const Client& client) { return client.rest == Rest::kSleep; };
+    // A request counts for all devices of the process: while one of them spins, each message to it
+    // would wake the helper for the sake of one that nobody waits on. Arming a queue ends the doze.
+    const auto counts_on_wakes = [&](const Client& client) {
+      return sleeps(client) && client.engine->armed() != 0;
+    };
     const bool dozes = !std::ranges::all_of(clients_, sleeps);
-    if (!std::ranges::any_of(clients_, sleeps)) page = nullptr;  // nobody counts on wake-ups
+    if (dozes && !std::ranges::any_of(clients_, counts_on_wakes)) page = nullptr;
     const bool attentive = std::ranges::any_of(
         clients_, [&](const Client& client) { return now < client.attentive_until; });
     const Nanoseconds doze = attentive ? kAttentiveDoze_ns : kDoze_ns;

@@ -55,7 +55,6 @@ class Helper {
   void farewell();
   bool serve(Nanoseconds* deadline);
   bool serve(Client& client, Nanoseconds* deadline);
-  bool frames_lie_unseen(const path::Engine& engine) const;
   void sleep(Nanoseconds deadline);
   void watch_arrivals();
   bool anybody_needs_help() const;
