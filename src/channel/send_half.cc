@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/bulk_copy.h"
+#include "base/fast_paths.h"
 
 namespace weft::channel {
 namespace {
@@ -103,7 +104,7 @@ void SendHalf::judge_small() {
       (!has_steps_ || (!settings_.strict && !last_in_frame_)) && local_.exists() && rest_ == 0 &&
       lent_number_ == 0 && !closed_ && error_.empty() && settings_.policy != Policy::kCallerSays &&
       (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
-  small_most_ = ordinary ? threshold() : 0;
+  small_most_ = ordinary && base::fast_paths.on() ? threshold() : 0;
   // What fits a smaller phase says nothing against shrinking; the rest is noted by take().
   if (phase() > 0) {
     small_most_ = std::min<std::uint64_t>(small_most_, settings_.phases[phase() - 1].payload_bytes);

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "wire/bth.h"
+#include "wire/deth.h"
+#include "wire/immediate.h"
+#include "wire/packet.h"
+
 namespace weft::network {
 namespace {
 
@@ -80,8 +85,8 @@ wire::IcrcPrefix icrc_prefix(const Flow& flow) {
                         : wire::IcrcPrefix(ipv6_header(flow, 0), udp);
 }
 
-transport::Grh make_grh(const Flow& flow, std::size_t transport_bytes) {
-  transport::Grh grh{};
+wire::GrhBytes make_grh(const Flow& flow, std::size_t transport_bytes) {
+  wire::GrhBytes grh{};
   if (flow.is_ipv4()) {
     wire::Ipv4 ip = ipv4_header(flow, transport_bytes);
     ip.checksum = ip.compute_checksum();
@@ -90,6 +95,12 @@ transport::Grh make_grh(const Flow& flow, std::size_t transport_bytes) {
     ipv6_header(flow, transport_bytes).emit(grh);
   }
   return grh;
+}
+
+wire::GrhBytes make_datagram_grh(const Flow& flow, std::size_t bytes, bool has_immediate) {
+  const std::size_t headers =
+      wire::Bth::kSize + wire::Deth::kSize + (has_immediate ? wire::Immediate::kSize : 0);
+  return make_grh(flow, headers + bytes + wire::pad_for(bytes) + wire::kIcrcSize);
 }
 
 }  // namespace weft::network

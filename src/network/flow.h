@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/ud.h"
 #include "weft/types.h"
 #include "wire/icrc.h"
+#include "wire/ipv6.h"
+#include "wire/udp.h"
 
 namespace weft::network {
 
@@ -45,6 +46,8 @@ wire::Icrc start_icrc(const Flow& flow, std::size_t transport_bytes);
 wire::IcrcPrefix icrc_prefix(const Flow& flow);
 
 /// The 40 bytes in front of a received datagram: an IPv6 header, or an IPv4 one in the last 20.
-transport::Grh make_grh(const Flow& flow, std::size_t transport_bytes);
+wire::GrhBytes make_grh(const Flow& flow, std::size_t transport_bytes);
+/// The same for an unreliable datagram of so many bytes that no frame carries.
+wire::GrhBytes make_datagram_grh(const Flow& flow, std::size_t bytes, bool has_immediate);
 
 }  // namespace weft::network

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/fast_paths.h"
 #include "memory/copy.h"
 #include "memory/flight.h"
 #include "memory/grant.h"
@@ -14,12 +15,11 @@
 #include "path/initiator.h"
 #include "path/kept_datagrams.h"
 #include "path/neighbours.h"
+#include "queue/scatter.h"
 #include "queue/xrc_domain.h"
+#include "target/message.h"
+#include "target/remote_access.h"
 #include "transport/message.h"
-#include "transport/ud.h"
-#include "wire/icrc.h"
-#include "wire/immediate.h"
-#include "wire/packet.h"
 
 namespace weft::path {
 namespace {
@@ -29,7 +29,7 @@ using memory::Hold;
 using queue::Budget;
 using queue::QueuePair;
 using queue::SendWqe;
-using transport::ReceiveOutcome;
+using target::Refusal;
 
 /// How often a neighbour that has not answered yet, or whose ring is full, is tried again.
 constexpr Nanoseconds kNeighbourRecheck_ns = 20'000;
@@ -113,7 +113,7 @@ class DirectPath final : public Initiator {
     forget_progress();
     kept_.reset();
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
-    transport::return_receive(qp, std::exchange(receive_, nullptr));
+    target::return_receive(qp, std::exchange(receive_, nullptr));
   }
 
  private:
@@ -134,6 +134,7 @@ class DirectPath final : public Initiator {
     }
     switch (wqe.op) {
       case SendOp::kWrite:
+      case SendOp::kWriteImmediate:
         return write(qp, wqe, budget);
       case SendOp::kRead:
         return read(qp, wqe, budget);
@@ -142,13 +143,10 @@ class DirectPath final : public Initiator {
       case SendOp::kSendInvalidate:
         return qp.service == Service::kUnreliableDatagram ? datagram(qp, wqe)
                                                           : send(qp, wqe, budget);
-      case SendOp::kWriteImmediate:
-        return write(qp, wqe, budget);
       case SendOp::kCompareSwap:
       case SendOp::kFetchAdd:
-        return atomic(qp, wqe);
       case SendOp::kAtomicWrite:
-        return atomic_write(qp, wqe);
+        return atomic(qp, wqe);
       case SendOp::kDelay:
         return delay(qp, wqe);
       case SendOp::kBind:
@@ -160,22 +158,14 @@ class DirectPath final : public Initiator {
     return Step::kNext;
   }
 
-  /// The request breaks a rule of the peer's: on the wire a NAK would kill both queue pairs, while
-  /// an unreliable peer would drop the message and say nothing.
-  Step refuse(QueuePair& qp, SendWqe& wqe, QueuePair& peer, CompletionStatus status) {
-    const bool access = status == CompletionStatus::kRemoteAccessError;
-    if (access) peer.count(obs::Counter::kRefusedAccesses);
-    if (!reliable_) {
-      peer.count(obs::Counter::kDroppedMessages);
-      return unheard(qp, wqe);
-    }
-    if (access) {
-      peer.shared->events->on_event(peer, queue::QpEvent::kAccessError);
-    } else if (status == CompletionStatus::kRemoteInvalidRequest) {
-      peer.shared->events->on_event(peer, queue::QpEvent::kRequestError);
-    }
+  /// The peer's target refuses the request: on the wire a NAK would kill both queue pairs, while an
+  /// unreliable peer would drop the message and say nothing.
+  Step refuse(QueuePair& qp, SendWqe& wqe, QueuePair& peer, Refusal refusal) {
+    if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
+    target::report(peer, refusal);
+    if (!reliable_) return unheard(qp, wqe);
     fail_queue_pair(peer);
-    return fail(qp, status);
+    return fail(qp, status_of(refusal));
   }
 
   // ---- the peer ----------------------------------------------------------------------------
@@ -241,7 +231,7 @@ class DirectPath final : public Initiator {
   /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
                                              const RemoteAddress& remote) {
-    if (qp.extended_initiator || find_peer(qp) == nullptr) return false;
+    if (!base::fast_paths.on() || qp.extended_initiator || find_peer(qp) == nullptr) return false;
     const bool serves =
         peer_->shared->serves_rdma && has(peer_->attributes.access, Access::kRemoteWrite);
     if (serves && sge.length != 0) {
@@ -269,11 +259,11 @@ class DirectPath final : public Initiator {
       if (!peer->can_receive()) return no_peer(qp, wqe);
       if (offset_ == 0) {
         auto& left = static_cast<DirectPath&>(*peer->path).receive_;
-        transport::return_receive(*peer, std::exchange(left, nullptr));
+        target::return_receive(*peer, std::exchange(left, nullptr));
       }
       if (peer->xrc_domain->select(*peer, wqe.remote_srq)) return {};
     }
-    return refuse(qp, wqe, *peer, CompletionStatus::kRemoteInvalidRequest);
+    return refuse(qp, wqe, *peer, Refusal::kInvalid);
   }
 
   // ---- memory semantics --------------------------------------------------------------------
@@ -287,23 +277,17 @@ class DirectPath final : public Initiator {
     return qp.last_initiated;
   }
 
-  /// The peer's memory for bytes [offset_, offset_ + n) of the element. At its start the whole
-  /// range is checked, so that a request that does not fit touches nothing.
+  /// The peer's memory for bytes [offset_, offset_ + n) of the element.
   tl::expected<memory::Place, memory::AccessError> remote_place(QueuePair& qp, const SendWqe& wqe,
                                                                 QueuePair& peer, std::uint64_t n,
                                                                 Access need) {
-    if (!peer.shared->serves_rdma || !has(peer.attributes.access, need)) {
-      return tl::unexpected(memory::AccessError::kNoRights);
-    }
-    memory::KeyTable& keys = *peer.shared->keys;
     const RemoteAddress& remote = wqe.rdma.remote;
-    memory::RemoteAccess access{peer.pd, peer.qpn, remote.address + offset_, n, need, use(qp)};
-    if (offset_ == 0 && n < wqe.length) {
-      access.length = wqe.length;
-      if (const auto whole = keys.check_remote(remote.key, access); !whole) return whole;
-      access.length = n;
-    }
-    return keys.check_remote(remote.key, access);
+    return target::open(peer, {.key = remote.key,
+                               .address = remote.address + offset_,
+                               .bytes = n,
+                               .request_bytes = offset_ == 0 ? wqe.length : n,
+                               .need = need,
+                               .use = use(qp)});
   }
 
   Step write(QueuePair& qp, SendWqe& wqe, Budget& budget) {
@@ -312,7 +296,7 @@ class DirectPath final : public Initiator {
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     if (n > 0) {
       const auto to = remote_place(qp, wqe, *peer, n, Access::kRemoteWrite);
-      if (!to) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+      if (!to) return refuse(qp, wqe, *peer, Refusal::kAccess);
       const CompletionStatus status =
           copy_out(qp, wqe, offset_, n, *to, CompletionStatus::kRemoteAccessError);
       Flight::clear(Hold::kRemote);
@@ -328,23 +312,26 @@ class DirectPath final : public Initiator {
   Step copy_failed(QueuePair& qp, SendWqe& wqe, QueuePair& peer, CompletionStatus status) {
     if (status == CompletionStatus::kLocalProtectionError) return fail(qp, status);
     peer.count(obs::Counter::kVanishedMemory);
-    return refuse(qp, wqe, peer, status);
+    return refuse(qp, wqe, peer, Refusal::kAccess);
+  }
+
+  /// What the peer's program learns of the element.
+  static target::MessageInfo message_info(const QueuePair& qp, const SendWqe& wqe) {
+    return {.bytes = wqe.length,
+            .source_qp = qp.qpn,
+            .solicited = has(wqe.flags, SendFlags::kSolicited),
+            .has_immediate = wqe.op == SendOp::kSendImmediate || wqe.op == SendOp::kWriteImmediate,
+            .invalidates = wqe.op == SendOp::kSendInvalidate,
+            .immediate = wqe.immediate};
   }
 
   /// The immediate of a write whose data has landed.
   Step notify(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     const std::lock_guard guard(peer.recv_lock);
     if (!peer.can_receive()) return no_peer(qp, wqe);
-    queue::ReceiveWqe* receive = transport::take_receive(peer);
-    if (receive == nullptr) return receiver_not_ready(qp, wqe, peer);
-    ReceiveOutcome outcome;
-    outcome.op = CompletionOp::kReceiveWriteImmediate;
-    outcome.byte_count = wqe.length;
-    outcome.solicited = has(wqe.flags, SendFlags::kSolicited);
-    outcome.has_immediate = true;
-    outcome.immediate = wqe.immediate;
-    outcome.source_qp = qp.qpn;
-    transport::complete_receive(peer, receive, outcome);
+    queue::ReceiveWqe* buffer = target::take_receive(peer);
+    if (buffer == nullptr) return receiver_not_ready(qp, wqe, peer);
+    target::notify(peer, buffer, message_info(qp, wqe));
     return done(qp, wqe);
   }
 
@@ -354,7 +341,7 @@ class DirectPath final : public Initiator {
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     if (n > 0) {
       const auto from = remote_place(qp, wqe, *peer, n, Access::kRemoteRead);
-      if (!from) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
+      if (!from) return refuse(qp, wqe, *peer, Refusal::kAccess);
       const CompletionStatus status =
           copy_in(qp, wqe, offset_, n, *from, CompletionStatus::kRemoteAccessError);
       Flight::clear(Hold::kRemote);
@@ -369,33 +356,18 @@ class DirectPath final : public Initiator {
   Step atomic(QueuePair& qp, SendWqe& wqe) {
     QueuePair* peer = find_peer(qp);
     if (peer == nullptr) return no_peer(qp, wqe);
-    if (wqe.rdma.remote.address % 8 != 0) {
-      return refuse(qp, wqe, *peer, CompletionStatus::kRemoteInvalidRequest);
-    }
-    const auto at = remote_place(qp, wqe, *peer, 8, Access::kRemoteAtomic);
-    if (!at) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
-    const auto original = wqe.op == SendOp::kCompareSwap
-                              ? memory::compare_swap(*at, wqe.rdma.compare, wqe.rdma.operand)
-                              : memory::fetch_add(*at, wqe.rdma.operand);
-    Flight::clear(Hold::kRemote);
-    if (!original) return copy_failed(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
-    const auto bytes = std::as_bytes(std::span(&*original, 1));
-    const CompletionStatus status = scatter(qp, wqe.sge_list(), 0, bytes, Hold::kLocal);
+    const auto original = target::execute(*peer,
+                                          {.op = wqe.op,
+                                           .key = wqe.rdma.remote.key,
+                                           .address = wqe.rdma.remote.address,
+                                           .compare = wqe.rdma.compare,
+                                           .operand = wqe.rdma.operand},
+                                          use(qp));
+    if (!original) return refuse(qp, wqe, *peer, original.error());
+    if (wqe.op == SendOp::kAtomicWrite) return done(qp, wqe);
+    const CompletionStatus status = queue::scatter(
+        qp, wqe.sge_list(), 0, std::as_bytes(std::span(&*original, 1)), Hold::kLocal);
     return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
-  }
-
-  Step atomic_write(QueuePair& qp, SendWqe& wqe) {
-    QueuePair* peer = find_peer(qp);
-    if (peer == nullptr) return no_peer(qp, wqe);
-    if (wqe.rdma.remote.address % 8 != 0) {
-      return refuse(qp, wqe, *peer, CompletionStatus::kRemoteInvalidRequest);
-    }
-    const auto at = remote_place(qp, wqe, *peer, 8, Access::kRemoteWrite);
-    if (!at) return refuse(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
-    const memory::Fault fault = memory::store_word(*at, wqe.rdma.operand);
-    Flight::clear(Hold::kRemote);
-    if (fault == memory::Fault::kNone) return done(qp, wqe);
-    return copy_failed(qp, wqe, *peer, CompletionStatus::kRemoteAccessError);
   }
 
   // ---- channel semantics -------------------------------------------------------------------
@@ -410,42 +382,22 @@ class DirectPath final : public Initiator {
     auto& inbound = static_cast<DirectPath&>(*peer->path).receive_;
     if (inbound == nullptr) {
       if (offset_ != 0) return no_peer(qp, wqe);  // the peer began anew in the middle
-      inbound = transport::take_receive(*peer);
+      inbound = target::take_receive(*peer);
       if (inbound == nullptr) return receiver_not_ready(qp, wqe, *peer);
     }
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     const Delivery delivery = copy_message(qp, wqe, *peer, *inbound, offset_, n, 0);
     if (delivery.receiver != CompletionStatus::kSuccess) {
-      transport::complete_receive(*peer, std::exchange(inbound, nullptr),
-                                  {.status = delivery.receiver});
-      return refuse(qp, wqe, *peer, delivery.sender);
+      if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
+      return refuse(qp, wqe, *peer, target::refuse_receive(*peer, inbound, delivery.receiver));
     }
     if (delivery.sender != CompletionStatus::kSuccess) return fail(qp, delivery.sender);
     offset_ += static_cast<std::uint32_t>(n);
     budget.bytes -= n;
     if (offset_ < wqe.length) return Step::kMore;
-    return deliver(qp, wqe, *peer, inbound);
-  }
-
-  Step deliver(QueuePair& qp, SendWqe& wqe, QueuePair& peer, queue::ReceiveWqe*& inbound) {
-    ReceiveOutcome outcome;
-    outcome.byte_count = wqe.length;
-    outcome.solicited = has(wqe.flags, SendFlags::kSolicited);
-    outcome.source_qp = qp.qpn;
-    if (wqe.op == SendOp::kSendImmediate) {
-      outcome.has_immediate = true;
-      outcome.immediate = wqe.immediate;
-    } else if (wqe.op == SendOp::kSendInvalidate) {
-      const RemoteKey key(wqe.immediate);
-      if (!peer.shared->keys->invalidate(key, peer.pd, peer.qpn)) {
-        transport::complete_receive(peer, std::exchange(inbound, nullptr),
-                                    {.status = CompletionStatus::kRemoteInvalidRequest});
-        return refuse(qp, wqe, peer, CompletionStatus::kRemoteAccessError);
-      }
-      outcome.has_invalidate = true;
-      outcome.invalidated_key = key;
+    if (const auto refusal = target::deliver(*peer, inbound, message_info(qp, wqe))) {
+      return refuse(qp, wqe, *peer, *refusal);
     }
-    transport::complete_receive(peer, std::exchange(inbound, nullptr), outcome);
     return done(qp, wqe);
   }
 
@@ -498,37 +450,25 @@ class DirectPath final : public Initiator {
     if (peer.service != Service::kUnreliableDatagram) return CompletionStatus::kSuccess;
     const std::lock_guard guard(peer.recv_lock);
     if (!peer.can_receive()) return CompletionStatus::kSuccess;
-    if (wqe.datagram.qkey != peer.attributes.qkey) {
-      peer.count(obs::Counter::kBadQKey);
-      return CompletionStatus::kSuccess;
-    }
-    queue::ReceiveWqe* receive = transport::take_receive(peer);
-    if (receive == nullptr) {
-      peer.count(obs::Counter::kDroppedMessages);
-      return CompletionStatus::kSuccess;
-    }
+    queue::ReceiveWqe* const buffer = target::take_for_datagram(peer, wqe.datagram.qkey);
+    if (buffer == nullptr) return CompletionStatus::kSuccess;
     Delivery delivery;
-    delivery.receiver = deliver_grh(qp, wqe, peer, *receive);
-    if (delivery.receiver == CompletionStatus::kSuccess) {
-      delivery = copy_message(qp, wqe, peer, *receive, 0, wqe.length, transport::kGrhBytes);
-    }
-    ReceiveOutcome outcome;
-    outcome.status = delivery.receiver;
-    outcome.byte_count = static_cast<std::uint32_t>(wqe.length + transport::kGrhBytes);
-    outcome.source_qp = qp.qpn;
-    outcome.solicited = has(wqe.flags, SendFlags::kSolicited);
-    outcome.has_grh = true;
-    outcome.has_immediate = wqe.op == SendOp::kSendImmediate;
-    outcome.immediate = wqe.immediate;
-    if (delivery.receiver != CompletionStatus::kSuccess) delivery.sender = {};
-    // The list failed after all, between check and copy: the buffer goes back unfilled.
-    if (delivery.sender != CompletionStatus::kSuccess) outcome.status = CompletionStatus::kFlushed;
-    transport::complete_receive(peer, receive, outcome);
-    return delivery.sender;
+    target::deliver_datagram(peer, buffer, message_info(qp, wqe), grh_of(qp, wqe),
+                             [&](const queue::ReceiveWqe& into, std::size_t at) {
+                               delivery = copy_message(qp, wqe, peer, into, 0, wqe.length, at);
+                               if (delivery.receiver != CompletionStatus::kSuccess)
+                                 return delivery.receiver;
+                               // The list failed after all, between check and copy: the buffer goes
+                               // back unfilled.
+                               return delivery.sender == CompletionStatus::kSuccess
+                                          ? delivery.sender
+                                          : CompletionStatus::kFlushed;
+                             });
+    return delivery.receiver == CompletionStatus::kSuccess ? delivery.sender
+                                                           : CompletionStatus::kSuccess;
   }
 
-  static CompletionStatus deliver_grh(QueuePair& qp, const SendWqe& wqe, QueuePair& peer,
-                                      const queue::ReceiveWqe& receive) {
+  static wire::GrhBytes grh_of(const QueuePair& qp, const SendWqe& wqe) {
     const AddressVector& to = wqe.datagram.destination;
     network::Flow flow;
     flow.source = qp.local_gid;
@@ -536,11 +476,7 @@ class DirectPath final : public Initiator {
     flow.traffic_class = to.traffic_class;
     flow.hop_limit = to.hop_limit;
     flow.flow_label = to.flow_label;
-    const std::size_t headers = wire::Bth::kSize + wire::Deth::kSize +
-                                (wqe.op == SendOp::kSendImmediate ? wire::Immediate::kSize : 0);
-    const transport::Grh grh =
-        network::make_grh(flow, headers + wqe.length + wire::pad_for(wqe.length) + wire::kIcrcSize);
-    return scatter(peer, receive.sges(), 0, grh, Hold::kScatter);
+    return network::make_datagram_grh(flow, wqe.length, wqe.op == SendOp::kSendImmediate);
   }
 
   Directory& directory_;

@@ -9,10 +9,12 @@ CompletionStatus check_gather(queue::QueuePair& qp, const queue::SendWqe& wqe) {
       [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t) {
         const auto from =
             check_part(qp, sge, at, part, memory::Intent::kRead, memory::Hold::kLocal);
-        const bool readable =
-            from &&
-            from->vmm->check(from->address, part, memory::Intent::kRead) == memory::Fault::kNone;
-        return readable ? CompletionStatus::kSuccess : CompletionStatus::kLocalProtectionError;
+        if (!from) return CompletionStatus::kLocalProtectionError;
+        if (from->vmm->check(from->address, part, memory::Intent::kRead) == memory::Fault::kNone) {
+          return CompletionStatus::kSuccess;
+        }
+        qp.count(obs::Counter::kVanishedMemory);
+        return CompletionStatus::kLocalProtectionError;
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;
@@ -32,6 +34,9 @@ Delivery copy_message(queue::QueuePair& qp, queue::SendWqe& wqe, queue::QueuePai
         const CompletionStatus status =
             copy_out(qp, wqe, offset + done, part, *to, CompletionStatus::kRemoteOperationError);
         if (status == CompletionStatus::kLocalProtectionError) delivery.sender = status;
+        if (status == CompletionStatus::kRemoteOperationError) {
+          peer.count(obs::Counter::kVanishedMemory);
+        }
         return status == CompletionStatus::kSuccess ? status
                                                     : CompletionStatus::kLocalProtectionError;
       });

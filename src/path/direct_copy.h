@@ -23,12 +23,13 @@ inline tl::expected<memory::Place, memory::AccessError> check_part(queue::QueueP
   return qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + at, part, intent, hold);
 }
 
-/// Whose fault is it that bytes could not be copied? The initiator's own memory is looked at.
-inline CompletionStatus blame(memory::Place own, std::uint64_t n, memory::Intent intent,
-                              CompletionStatus on_fault) {
-  return own.vmm->check_now(own.address, n, intent) == memory::Fault::kNone
-             ? on_fault
-             : CompletionStatus::kLocalProtectionError;
+/// Whose memory has gone, when bytes could not be copied? The initiator's own is looked at, and is
+/// counted here; the peer's counts where the request is refused.
+inline CompletionStatus blame(queue::QueuePair& qp, memory::Place own, std::uint64_t n,
+                              memory::Intent intent, CompletionStatus on_fault) {
+  if (own.vmm->check_now(own.address, n, intent) == memory::Fault::kNone) return on_fault;
+  qp.count(obs::Counter::kVanishedMemory);
+  return CompletionStatus::kLocalProtectionError;
 }
 
 /// Message bytes [offset, offset + n) of the element to a place of the peer.
@@ -47,7 +48,7 @@ inline CompletionStatus copy_out(queue::QueuePair& qp, queue::SendWqe& wqe, std:
         if (!from) return CompletionStatus::kLocalProtectionError;
         return memory::copy({to.vmm, to.address + done}, *from, part) == memory::Fault::kNone
                    ? CompletionStatus::kSuccess
-                   : blame(*from, part, memory::Intent::kRead, on_fault);
+                   : blame(qp, *from, part, memory::Intent::kRead, on_fault);
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;
@@ -63,29 +64,14 @@ inline CompletionStatus copy_in(queue::QueuePair& qp, queue::SendWqe& wqe, std::
         if (!to) return CompletionStatus::kLocalProtectionError;
         return memory::copy(*to, {from.vmm, from.address + done}, part) == memory::Fault::kNone
                    ? CompletionStatus::kSuccess
-                   : blame(*to, part, memory::Intent::kWrite, on_fault);
+                   : blame(qp, *to, part, memory::Intent::kWrite, on_fault);
       });
   memory::Flight::clear(memory::Hold::kLocal);
   return status;
 }
 
-/// Bytes from our own hands into [offset, ...) of what the list describes.
-inline CompletionStatus scatter(queue::QueuePair& qp, std::span<const Sge> sges,
-                                std::uint64_t offset, std::span<const std::byte> from,
-                                memory::Hold hold) {
-  const CompletionStatus status = queue::for_each_part(
-      sges, offset, from.size(),
-      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t before) {
-        const auto to = check_part(qp, sge, at, part, memory::Intent::kWrite, hold);
-        return to && memory::store(*to, from.subspan(before, part)) == memory::Fault::kNone
-                   ? CompletionStatus::kSuccess
-                   : CompletionStatus::kLocalProtectionError;
-      });
-  memory::Flight::clear(hold);
-  return status;
-}
-
-/// Message bytes from `offset` on, of the list or inline, into our own hands.
+/// Message bytes from `offset` on, of the list or inline, into our own hands. Memory that has gone
+/// is not counted: check_gather() does that when the element fails.
 inline CompletionStatus gather(queue::QueuePair& qp, queue::SendWqe& wqe, std::uint64_t offset,
                                std::span<std::byte> to) {
   if (wqe.is_inline()) {
@@ -105,7 +91,8 @@ inline CompletionStatus gather(queue::QueuePair& qp, queue::SendWqe& wqe, std::u
   return status;
 }
 
-/// Whether the whole gather list can be read now; kSuccess, or how the element fails.
+/// Whether the whole gather list can be read now; kSuccess, or how the element fails, for which
+/// memory that has gone is counted.
 CompletionStatus check_gather(queue::QueuePair& qp, const queue::SendWqe& wqe);
 
 /// Who is at fault when a message cannot be put into a receive buffer.

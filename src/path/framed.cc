@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/fast_paths.h"
 #include "base/per_thread.h"
 #include "memory/flight.h"
 #include "transport/message.h"
@@ -87,6 +88,7 @@ struct Rc {
   bool waits_for_sending(QueuePair& qp) const {
     return transport::waits_for_sending(requester, qp);
   }
+  void acknowledge_all(const QueuePair& qp) { transport::acknowledge_all(responder, qp); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
   void on_congestion(Nanoseconds now) { requester.window.on_mark(now); }
@@ -106,6 +108,7 @@ struct Unacknowledged {
   bool has_requests(QueuePair&) const { return true; }
   /// Local work waits until everything before it was sent anyway.
   bool waits_for_sending(QueuePair&) const { return false; }
+  void acknowledge_all(const QueuePair&) {}
   bool owes_only_ack(const QueuePair&) const { return false; }
   bool owes_nothing(const QueuePair&) const { return true; }
   void on_congestion(Nanoseconds) {}
@@ -202,7 +205,7 @@ class Framed final : public FramedPath {
   }
 
   bool on_plain_frame(QueuePair& qp, std::span<const std::byte> packet) override {
-    return machine_.on_plain_frame(qp, packet);
+    return base::fast_paths.on() && machine_.on_plain_frame(qp, packet);
   }
 
   void on_congestion(QueuePair& qp, Nanoseconds now) override {
@@ -261,6 +264,14 @@ class Framed final : public FramedPath {
     {
       const std::lock_guard guard(qp.recv_lock);
       if (!held_) return;  // it rode along with something
+    }
+    transmit(qp, {});
+  }
+
+  void acknowledge_all(QueuePair& qp) override {
+    {
+      const std::lock_guard guard(qp.recv_lock);
+      machine_.acknowledge_all(qp);
     }
     transmit(qp, {});
   }
@@ -413,13 +424,14 @@ class Framed final : public FramedPath {
       const bool whole = first.headers.info().is_last_or_only();
       messages += whole ? 1 : 0;
       add(budget);
-      if (!whole) add_middles(qp, now, first, budget);
+      if (!whole && base::fast_paths.on()) add_middles(qp, now, first, budget);
     }
     if (messages > 0) last_burst_ = messages;
     tell_if_drained(qp);
   }
 
   std::size_t add_shorts(QueuePair& qp, Nanoseconds now, Budget& budget) {
+    if (!base::fast_paths.on()) return 0;
     Batch& batch = ThisBatch::known();
     const std::size_t most = std::min<std::size_t>(most_frames_ - batch.count, budget.requests);
     const std::size_t n = machine_.next_shorts(qp, now, {batch.frames.data() + batch.count, most});

@@ -39,6 +39,8 @@ class FramedPath : public queue::Path {
   /// reply at once and it can ride along. Then call release() a moment later. No lock held.
   virtual bool answer(queue::QueuePair& qp, bool program_polls) = 0;
   virtual void release(queue::QueuePair& qp) = 0;
+  /// The queue pair is about to end: the peer is told of all that was taken.
+  virtual void acknowledge_all(queue::QueuePair& qp) = 0;
   /// True if an acknowledgement has to leave before the next frame is looked at.
   static bool acknowledges_each(const queue::QueuePair& qp) {
     return qp.attributes.ack_policy == AckPolicy::kEachFrame;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "path/direct_copy.h"
+#include "transport/message.h"
 #include "transport/timing.h"
 
 namespace weft::path {
@@ -47,6 +48,14 @@ Step Initiator::fail(queue::QueuePair& qp, CompletionStatus status) {
 Step Initiator::unheard(queue::QueuePair& qp, queue::SendWqe& wqe) {
   const CompletionStatus status = check_gather(qp, wqe);
   return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
+}
+
+std::optional<CompletionStatus> Initiator::own_fault(queue::QueuePair& qp,
+                                                     const queue::SendWqe& wqe) const {
+  if (offset_ != 0 || transport::is_answered(wqe.op)) return {};
+  const CompletionStatus status = check_gather(qp, wqe);
+  if (status == CompletionStatus::kSuccess) return {};
+  return status;
 }
 
 Step Initiator::wait_until(queue::QueuePair& qp, Nanoseconds when) {

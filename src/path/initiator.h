@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "queue/path.h"
 #include "queue/queue_pair.h"
+#include "target/refusal.h"
 
 namespace weft::path {
 
@@ -16,6 +18,19 @@ enum class Step : std::uint8_t {
   kMore,  ///< a part of it is done, the budget ended
   kWait,  ///< nothing can be done before a time that the scheduler knows, or before an answer
 };
+
+/// What the initiator of a request learns when its target refuses it.
+constexpr CompletionStatus status_of(target::Refusal refusal) {
+  switch (refusal) {
+    case target::Refusal::kAccess:
+      return CompletionStatus::kRemoteAccessError;
+    case target::Refusal::kInvalid:
+      return CompletionStatus::kRemoteInvalidRequest;
+    case target::Refusal::kOperation:
+      break;
+  }
+  return CompletionStatus::kRemoteOperationError;
+}
 
 class Initiator : public queue::Path {
  public:
@@ -31,6 +46,9 @@ class Initiator : public queue::Path {
   Step fail(queue::QueuePair& qp, CompletionStatus status);
   /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
   Step unheard(queue::QueuePair& qp, queue::SendWqe& wqe);
+  /// Asked before a request is refused: how it fails if it carries bytes that cannot be read. Then
+  /// it is never sent, and the peer learns nothing of it.
+  std::optional<CompletionStatus> own_fault(queue::QueuePair& qp, const queue::SendWqe& wqe) const;
   Step wait_until(queue::QueuePair& qp, Nanoseconds when);
   /// No peer: a reliable queue pair tries for as many time-outs as it has retries, each as short as
   /// it was asked for: on one host nobody is waited for who is known to be dead.

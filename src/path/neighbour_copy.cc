@@ -22,13 +22,15 @@ memory::Place mapped_place(const queue::QueuePair& qp, const TargetPlace& place)
 }
 
 /// Why the kernel would not copy: `own` is this process's part.
-Copied why_not(const host::Outbound& link, memory::Place own, std::uint64_t n, Intent intent) {
+Copied why_not(queue::QueuePair& qp, const host::Outbound& link, memory::Place own, std::uint64_t n,
+               Intent intent) {
   const int error = errno;
   if (error == ESRCH || !link.process.alive()) return Copied::kTargetGone;
   // Also while it is about to exec: if it does, that is its end.
   if (!link.can_copy() || error == EAGAIN) return Copied::kNotAllowed;
-  return own.vmm->check(own.address, n, intent) == memory::Fault::kNone ? Copied::kTargetFault
-                                                                        : Copied::kOwnFault;
+  const auto blamed = blame(qp, own, n, intent, CompletionStatus::kRemoteAccessError);
+  return blamed == CompletionStatus::kLocalProtectionError ? Copied::kOwnFault
+                                                           : Copied::kTargetFault;
 }
 
 /// One stretch. The end of a message that is written is a piece of its own, since programs poll on
@@ -56,7 +58,7 @@ Copied copy_list(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Outbound
           result = Copied::kOwnFault;
         } else if (!copy_stretch(link, direction, memory::detail::pointer(*own), remote + before,
                                  part, offset + before + part == wqe.length)) {
-          result = why_not(link, *own, part, intent);
+          result = why_not(qp, link, *own, part, intent);
         }
         return result == Copied::kDone ? CompletionStatus::kSuccess
                                        : CompletionStatus::kLocalProtectionError;
@@ -80,7 +82,7 @@ Copied copy_to_target(queue::QueuePair& qp, queue::SendWqe& wqe, const host::Out
   const memory::Place own{qp.space, reinterpret_cast<std::uint64_t>(bytes)};
   return copy_stretch(link, Direction::kWrite, bytes, to.address, n, offset + n == wqe.length)
              ? Copied::kDone
-             : why_not(link, own, n, Intent::kRead);
+             : why_not(qp, link, own, n, Intent::kRead);
 }
 
 bool write_by_system_call(const host::Outbound& link, const std::byte* from, std::uint64_t to,

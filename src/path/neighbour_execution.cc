@@ -5,11 +5,8 @@
 #include <utility>
 
 #include "network/flow.h"
-#include "path/direct_copy.h"
+#include "queue/scatter.h"
 #include "queue/xrc_domain.h"
-#include "wire/icrc.h"
-#include "wire/immediate.h"
-#include "wire/packet.h"
 
 namespace weft::path {
 namespace {
@@ -18,15 +15,28 @@ using host::RecordHeader;
 using memory::Flight;
 using memory::Hold;
 using queue::QueuePair;
+using target::Refusal;
 
-Answer answer_of(CompletionStatus status) {
-  switch (status) {
-    case CompletionStatus::kSuccess:
-      return Answer::kDone;
-    case CompletionStatus::kLocalLengthError:
+Answer answer_of(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kAccess:
+      return Answer::kAccess;
+    case Refusal::kInvalid:
       return Answer::kInvalid;
+    case Refusal::kOperation:
+      break;
+  }
+  return Answer::kOperation;
+}
+
+SendOp op_of(Ask ask) {
+  switch (ask) {
+    case Ask::kCompareSwap:
+      return SendOp::kCompareSwap;
+    case Ask::kFetchAdd:
+      return SendOp::kFetchAdd;
     default:
-      return Answer::kOperation;
+      return SendOp::kAtomicWrite;
   }
 }
 
@@ -50,9 +60,9 @@ Answer NeighbourExecution::connected() {
 }
 
 Answer NeighbourExecution::execute() {
-  if (header_.length > kMaxMessageBytes) return refuse(Answer::kInvalid);
+  if (header_.length > kMaxMessageBytes) return refuse(Refusal::kInvalid);
   if (qp_.xrc_domain != nullptr && !qp_.xrc_domain->select(qp_, inbox_->srq)) {
-    return refuse(Answer::kInvalid);
+    return refuse(Refusal::kInvalid);
   }
   if (ask() == Ask::kSend) [[likely]]
     return send();
@@ -64,57 +74,43 @@ Answer NeighbourExecution::execute() {
     case Ask::kWrite:
       return write();
     case Ask::kRead:
-      return reliable() ? read() : refuse(Answer::kInvalid);
+      return reliable() ? read() : refuse(Refusal::kInvalid);
     case Ask::kCompareSwap:
     case Ask::kFetchAdd:
     case Ask::kAtomicWrite:
-      return reliable() ? atomic() : refuse(Answer::kInvalid);
+      return reliable() ? atomic() : refuse(Refusal::kInvalid);
     default:
-      return refuse(Answer::kInvalid);
+      return refuse(Refusal::kInvalid);
   }
 }
 
 Answer NeighbourExecution::complain() {
-  const auto status = static_cast<CompletionStatus>(header_.immediate);
-  if (status == CompletionStatus::kRemoteAccessError) qp_.count(obs::Counter::kRefusedAccesses);
-  if (qp_.service != Service::kReliableConnection) {
-    qp_.count(obs::Counter::kDroppedMessages);
-  } else {
-    break_off(status == CompletionStatus::kRemoteAccessError ? queue::QpEvent::kAccessError
-                                                             : queue::QpEvent::kRequestError);
+  if (static_cast<Complaint>(header_.immediate) == Complaint::kVanished) {
+    qp_.count(obs::Counter::kVanishedMemory);
   }
+  target::report(qp_, Refusal::kAccess);
+  if (reliable()) fail_queue_pair(qp_);
   return Answer::kDone;
 }
 
-Answer NeighbourExecution::refuse(Answer answer) {
+Answer NeighbourExecution::refuse(Refusal refusal) {
   inbox_->use = 0;
-  if (answer == Answer::kAccess) qp_.count(obs::Counter::kRefusedAccesses);
-  if (qp_.service != Service::kReliableConnection) {
-    qp_.count(obs::Counter::kDroppedMessages);
-    return Answer::kDone;
-  }
-  if (answer == Answer::kAccess) {
-    break_off(queue::QpEvent::kAccessError);
-  } else if (answer == Answer::kInvalid) {
-    break_off(queue::QpEvent::kRequestError);
-  } else {
-    fail_queue_pair(qp_);
-  }
-  return answer;
+  target::report(qp_, refusal);
+  if (!reliable()) return Answer::kDone;
+  fail_queue_pair(qp_);
+  return answer_of(refusal);
 }
 
 Answer NeighbourExecution::no_buffer() {
-  if (qp_.service != Service::kReliableConnection) {
-    qp_.count(obs::Counter::kDroppedMessages);
-    return Answer::kDone;
-  }
-  return Answer::kNotReady;
+  if (reliable()) return Answer::kNotReady;
+  qp_.count(obs::Counter::kDroppedMessages);
+  return Answer::kDone;
 }
 
 Answer NeighbourExecution::choose() {
   const SrqNumber next(header_.immediate);
   if (next != inbox_->srq) {
-    transport::return_receive(qp_, std::exchange(inbox_->receive, nullptr));
+    target::return_receive(qp_, std::exchange(inbox_->receive, nullptr));
     inbox_->into = {};  // of another protection domain, perhaps
   }
   inbox_->srq = next;
@@ -123,7 +119,7 @@ Answer NeighbourExecution::choose() {
 
 Answer NeighbourExecution::send() {
   if (flagged(kFirstPart) && flagged(kLastPart) && !flagged(kInvalidates)) {
-    if (header_.bytes != header_.length) return refuse(Answer::kInvalid);
+    if (header_.bytes != header_.length) return refuse(Refusal::kInvalid);
     return send_whole({payload(0), header_.bytes}, header_.flags, true);
   }
   if (flagged(kFirstPart)) {
@@ -134,12 +130,11 @@ Answer NeighbourExecution::send() {
     return qp_.service == Service::kReliableConnection ? Answer::kOutOfTurn : Answer::kDone;
   }
   const std::uint32_t n = header_.bytes;
-  if (n > header_.length || inbox_->filled > header_.length - n) return refuse(Answer::kInvalid);
+  if (n > header_.length || inbox_->filled > header_.length - n) return refuse(Refusal::kInvalid);
   const CompletionStatus status =
-      scatter(qp_, inbox_->receive->sges(), inbox_->filled, {payload(0), n}, Hold::kScatter);
+      queue::scatter(qp_, inbox_->receive->sges(), inbox_->filled, {payload(0), n});
   if (status != CompletionStatus::kSuccess) {
-    transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), {.status = status});
-    return refuse(answer_of(status));
+    return refuse(target::refuse_receive(qp_, inbox_->receive, status));
   }
   inbox_->filled += n;
   return flagged(kLastPart) ? deliver() : Answer::kDone;
@@ -149,7 +144,7 @@ Answer NeighbourExecution::sends() {
   std::uint8_t executed = 0;
   for (std::uint32_t at = 0;;) {
     const auto message = short_send_at(at);
-    if (!message) return refuse(Answer::kInvalid);
+    if (!message) return refuse(Refusal::kInvalid);
     const std::uint32_t next = at + short_send_bytes(message->bytes);
     const Answer answer = send_whole({payload(at + sizeof(ShortSend)), message->bytes},
                                      message->flags & kSolicits, next >= header_.bytes);
@@ -184,47 +179,29 @@ CompletionStatus NeighbourExecution::store(const Sge& sge, std::span<const std::
   } else if (std::exchange(inbox_->missed, sge.lkey) == sge.lkey) {
     into = memory::grant_local(*qp_.shared->keys, sge.lkey, qp_.pd, memory::Intent::kWrite);
   }
-  const auto to = check_part(qp_, sge, 0, message.size(), memory::Intent::kWrite, Hold::kScatter);
-  const bool stored = to && memory::store(*to, message) == memory::Fault::kNone;
-  Flight::clear(Hold::kScatter);
-  return stored ? CompletionStatus::kSuccess : CompletionStatus::kLocalProtectionError;
+  return queue::scatter(qp_, {&sge, 1}, 0, message);
+}
+
+target::MessageInfo NeighbourExecution::message_info(std::uint32_t bytes) const {
+  return {.bytes = bytes,
+          .source_qp = Qpn(header_.source),
+          .solicited = flagged(kSolicits),
+          .has_immediate = flagged(kHasImmediate),
+          .invalidates = flagged(kInvalidates) && !flagged(kHasImmediate),
+          .immediate = header_.immediate};
 }
 
 Answer NeighbourExecution::deliver() {
-  transport::ReceiveOutcome outcome;
-  outcome.byte_count = inbox_->filled;
-  outcome.solicited = flagged(kSolicits);
-  outcome.source_qp = Qpn(header_.source);
-  if (flagged(kHasImmediate)) {
-    outcome.has_immediate = true;
-    outcome.immediate = header_.immediate;
-  } else if (flagged(kInvalidates)) {
-    const RemoteKey key(header_.immediate);
-    if (!qp_.shared->keys->invalidate(key, qp_.pd, qp_.qpn)) {
-      transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr),
-                                  {.status = CompletionStatus::kRemoteInvalidRequest});
-      return refuse(Answer::kAccess);
-    }
-    outcome.has_invalidate = true;
-    outcome.invalidated_key = key;
-  }
-  tell_sender();
-  transport::complete_receive(qp_, std::exchange(inbox_->receive, nullptr), outcome);
-  return Answer::kDone;
+  const auto refusal = target::deliver(qp_, inbox_->receive, message_info(inbox_->filled),
+                                       [this] { tell_sender(); });
+  return refusal ? refuse(*refusal) : Answer::kDone;
 }
 
 Answer NeighbourExecution::notify() {
   if (!take_buffer()) return no_buffer();
-  queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-  transport::ReceiveOutcome outcome;
-  outcome.op = CompletionOp::kReceiveWriteImmediate;
-  outcome.byte_count = header_.length;
-  outcome.solicited = flagged(kSolicits);
-  outcome.has_immediate = true;
-  outcome.immediate = header_.immediate;
-  outcome.source_qp = Qpn(header_.source);
+  queue::ReceiveWqe* buffer = std::exchange(inbox_->receive, nullptr);
   tell_sender();
-  transport::complete_receive(qp_, receive, outcome);
+  target::notify(qp_, buffer, message_info(header_.length));
   return Answer::kDone;
 }
 
@@ -235,80 +212,74 @@ std::optional<RemotePart> NeighbourExecution::remote_part(std::uint32_t data) co
   return part;
 }
 
-std::optional<memory::Place> NeighbourExecution::place(const RemotePart& part, std::uint32_t n,
-                                                       Access need) {
-  if (!qp_.shared->serves_rdma || !memory_allowed(need)) return {};
-  // A reliable operation that begins again before its last part was done is the same one.
+/// A reliable operation that begins again before its last part was done is the same one.
+std::uint64_t NeighbourExecution::use() {
   if (inbox_->use == 0 || (flagged(kFirstPart) && !reliable())) inbox_->use = ++qp_.last_served;
-  memory::RemoteAccess access{qp_.pd, qp_.qpn, part.address, n, need, inbox_->use};
-  if (flagged(kFirstPart) && n < header_.length) {
-    access.length = header_.length;
-    const auto whole = qp_.shared->keys->check_remote(RemoteKey(part.key), access);
-    Flight::clear(Hold::kRemote);
-    if (!whole) return {};
-    access.length = n;
-  }
-  const auto found = qp_.shared->keys->check_remote(RemoteKey(part.key), access);
-  if (!found) return {};
-  return *found;
+  return inbox_->use;
+}
+
+tl::expected<memory::Place, memory::AccessError> NeighbourExecution::place(const RemotePart& part,
+                                                                           std::uint32_t n,
+                                                                           Access need) {
+  return target::open(qp_, {.key = RemoteKey(part.key),
+                            .address = part.address,
+                            .bytes = n,
+                            .request_bytes = flagged(kFirstPart) ? header_.length : n,
+                            .need = need,
+                            .use = use()});
 }
 
 Answer NeighbourExecution::write() {
-  if (header_.bytes < sizeof(RemotePart)) return refuse(Answer::kInvalid);
+  if (header_.bytes < sizeof(RemotePart)) return refuse(Refusal::kInvalid);
   const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof(RemotePart));
   const auto part = remote_part(n);
-  if (!part || n > header_.length) return refuse(Answer::kInvalid);
+  if (!part || n > header_.length) return refuse(Refusal::kInvalid);
   const bool notifies = flagged(kLastPart) && flagged(kHasImmediate);
   // Before it touches key or memory: what is deferred is done again, when the program may have
-  // seen the bytes already, and have revoked the key.
-  if (notifies && !take_buffer()) return no_buffer();
+  // seen the bytes already, and have revoked the key. An unreliable one is never done again.
+  if (notifies && reliable() && !take_buffer()) return no_buffer();
   if (n > 0) {
     const bool rest_of_dropped = !reliable() && !flagged(kFirstPart) && inbox_->use == 0;
     if (rest_of_dropped) return Answer::kDone;
+    const Flight::Adopted<Hold::kRemote> flight;
     const auto to = place(*part, n, Access::kRemoteWrite);
-    if (!to) return refuse(Answer::kAccess);
-    const memory::Fault fault = memory::store(*to, {payload(sizeof(RemotePart)), n});
-    Flight::clear(Hold::kRemote);
-    if (fault != memory::Fault::kNone) return vanished();
+    if (!to || !target::store(qp_, *to, {payload(sizeof(RemotePart)), n})) {
+      return refuse(Refusal::kAccess);
+    }
   }
   return notifies ? notify() : Answer::kDone;
 }
 
 Answer NeighbourExecution::read() {
-  if (header_.bytes < sizeof(RemotePart)) return refuse(Answer::kInvalid);
+  if (header_.bytes < sizeof(RemotePart)) return refuse(Refusal::kInvalid);
   const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof(RemotePart));
   const auto part = remote_part(n);
-  if (!part || n > header_.length) return refuse(Answer::kInvalid);
+  if (!part || n > header_.length) return refuse(Refusal::kInvalid);
   if (n == 0) return Answer::kDone;
+  const Flight::Adopted<Hold::kRemote> flight;
   const auto from = place(*part, n, Access::kRemoteRead);
-  if (!from) return refuse(Answer::kAccess);
-  const memory::Fault fault = memory::load({payload(sizeof(RemotePart)), n}, *from);
-  Flight::clear(Hold::kRemote);
-  return fault == memory::Fault::kNone ? Answer::kDone : vanished();
+  const bool read = from && target::load(qp_, {payload(sizeof(RemotePart)), n}, *from);
+  return read ? Answer::kDone : refuse(Refusal::kAccess);
 }
 
 Answer NeighbourExecution::atomic() {
   const auto part = remote_part(0);
-  if (!part || part->address % 8 != 0) return refuse(Answer::kInvalid);
-  const auto at = place(*part, 8, need_of_atomic(ask()));
-  if (!at) return refuse(Answer::kAccess);
-  if (ask() == Ask::kAtomicWrite) {
-    const memory::Fault fault = memory::store_word(*at, part->operand);
-    Flight::clear(Hold::kRemote);
-    return fault == memory::Fault::kNone ? Answer::kDone : vanished();
-  }
-  const auto old = ask() == Ask::kCompareSwap
-                       ? memory::compare_swap(*at, part->compare, part->operand)
-                       : memory::fetch_add(*at, part->operand);
-  Flight::clear(Hold::kRemote);
-  if (!old) return vanished();
-  std::memcpy(payload(offsetof(RemotePart, compare)), &*old, sizeof *old);
+  if (!part) return refuse(Refusal::kInvalid);
+  const auto original = target::execute(qp_,
+                                        {.op = op_of(ask()),
+                                         .key = RemoteKey(part->key),
+                                         .address = part->address,
+                                         .compare = part->compare,
+                                         .operand = part->operand},
+                                        use());
+  if (!original) return refuse(original.error());
+  std::memcpy(payload(offsetof(RemotePart, compare)), &*original, sizeof *original);
   return Answer::kDone;
 }
 
 Answer NeighbourExecution::send_whole(std::span<const std::byte> message, std::uint8_t flags,
                                       bool last) {
-  transport::ReceiveOutcome outcome;
+  target::ReceiveOutcome outcome;
   outcome.byte_count = static_cast<std::uint32_t>(message.size());
   outcome.solicited = (flags & kSolicits) != 0;
   outcome.source_qp = Qpn(header_.source);
@@ -318,25 +289,25 @@ Answer NeighbourExecution::send_whole(std::span<const std::byte> message, std::u
   }
   queue::ReceiveQueue::Single single;
   // A message that was never finished leaves its buffer to the next one.
-  if (inbox_->receive == nullptr && transport::take_single(qp_, &single)) [[likely]] {
+  if (inbox_->receive == nullptr && target::take_single(qp_, &single)) [[likely]] {
     outcome.status = store(single.sge, message);
     if (outcome.status == CompletionStatus::kSuccess) [[likely]] {
       if (last) tell_sender();
-      transport::complete_receive(qp_, single.wr_id, outcome);
+      target::complete_receive(qp_, single.wr_id, outcome);
       return Answer::kDone;
     }
-    transport::complete_receive(qp_, single.wr_id, {.status = outcome.status});
+    target::complete_receive(qp_, single.wr_id, {.status = outcome.status});
   } else {
     if (!take_buffer()) return no_buffer();
     queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
-    outcome.status = scatter(qp_, receive->sges(), 0, message, Hold::kScatter);
+    outcome.status = queue::scatter(qp_, receive->sges(), 0, message);
     const bool good = outcome.status == CompletionStatus::kSuccess;
     if (good && last) tell_sender();
-    transport::complete_receive(
-        qp_, receive, good ? outcome : transport::ReceiveOutcome{.status = outcome.status});
+    target::complete_receive(qp_, receive,
+                             good ? outcome : target::ReceiveOutcome{.status = outcome.status});
     if (good) return Answer::kDone;
   }
-  return refuse(answer_of(outcome.status));
+  return refuse(target::refusal_of(outcome.status));
 }
 
 // Unreliable: whatever is wrong, nothing is said.
@@ -346,38 +317,19 @@ void NeighbourExecution::datagram(const Gid& source) {
   std::memcpy(&part, record_.payload, sizeof part);
   const auto n = static_cast<std::uint32_t>(header_.bytes - sizeof part);
   if (!qp_.can_receive()) return;
-  if (part.qkey != qp_.attributes.qkey.value) {
-    qp_.count(obs::Counter::kBadQKey);
-    return;
-  }
-  queue::ReceiveWqe* receive = transport::take_receive(qp_);
-  if (receive == nullptr) {
-    qp_.count(obs::Counter::kDroppedMessages);
-    return;
-  }
+  queue::ReceiveWqe* const buffer = target::take_for_datagram(qp_, QKey(part.qkey));
+  if (buffer == nullptr) return;
   network::Flow flow;
   flow.source = source;
   flow.destination = part.destination;
   flow.traffic_class = part.traffic_class;
   flow.hop_limit = part.hop_limit;
   flow.flow_label = part.flow_label;
-  const std::size_t headers =
-      wire::Bth::kSize + wire::Deth::kSize + (flagged(kHasImmediate) ? wire::Immediate::kSize : 0);
-  const transport::Grh grh =
-      network::make_grh(flow, headers + n + wire::pad_for(n) + wire::kIcrcSize);
-  transport::ReceiveOutcome outcome;
-  outcome.status = scatter(qp_, receive->sges(), 0, grh, Hold::kScatter);
-  if (outcome.status == CompletionStatus::kSuccess) {
-    outcome.status =
-        scatter(qp_, receive->sges(), grh.size(), {payload(sizeof part), n}, Hold::kScatter);
-  }
-  outcome.byte_count = static_cast<std::uint32_t>(n + grh.size());
-  outcome.source_qp = Qpn(header_.source);
-  outcome.solicited = flagged(kSolicits);
-  outcome.has_grh = true;
-  outcome.has_immediate = flagged(kHasImmediate);
-  outcome.immediate = header_.immediate;
-  transport::complete_receive(qp_, receive, outcome);
+  target::deliver_datagram(qp_, buffer, message_info(n),
+                           network::make_datagram_grh(flow, n, flagged(kHasImmediate)),
+                           [&](const queue::ReceiveWqe& into, std::size_t at) {
+                             return queue::scatter(qp_, into.sges(), at, {payload(sizeof part), n});
+                           });
 }
 
 }  // namespace weft::path

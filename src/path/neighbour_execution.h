@@ -13,7 +13,8 @@
 #include "memory/flight.h"
 #include "path/neighbour_path.h"
 #include "path/neighbour_record.h"
-#include "transport/message.h"
+#include "target/message.h"
+#include "target/remote_access.h"
 
 namespace weft::path {
 
@@ -74,13 +75,8 @@ class NeighbourExecution {
   /// The initiator found, with our tables, that it broke a rule of ours.
   Answer complain();
 
-  void break_off(queue::QpEvent event) {
-    qp_.shared->events->on_event(qp_, event);
-    fail_queue_pair(qp_);
-  }
-
   /// A rule was broken: on the wire a NAK would kill both ends; unreliable messages are dropped.
-  Answer refuse(Answer answer);
+  Answer refuse(target::Refusal refusal);
 
   Answer no_buffer();
 
@@ -111,11 +107,13 @@ class NeighbourExecution {
   /// scatter() for a list of one element.
   CompletionStatus store(const Sge& sge, std::span<const std::byte> message);
 
+  target::MessageInfo message_info(std::uint32_t bytes) const;
+
   Answer deliver();
 
   /// A buffer for what comes; a message that was never finished leaves its own to the next one.
   bool take_buffer() {
-    if (inbox_->receive == nullptr) inbox_->receive = transport::take_receive(qp_);
+    if (inbox_->receive == nullptr) inbox_->receive = target::take_receive(qp_);
     return inbox_->receive != nullptr;
   }
 
@@ -129,13 +127,10 @@ class NeighbourExecution {
   std::optional<RemotePart> remote_part(std::uint32_t data) const;
 
   /// The memory of this part; at its start the whole message's range is checked.
-  std::optional<memory::Place> place(const RemotePart& part, std::uint32_t n, Access need);
-  bool memory_allowed(Access need) const { return has(qp_.attributes.access, need); }
-
-  Answer vanished() {
-    qp_.count(obs::Counter::kVanishedMemory);
-    return refuse(Answer::kAccess);
-  }
+  tl::expected<memory::Place, memory::AccessError> place(const RemotePart& part, std::uint32_t n,
+                                                         Access need);
+  /// Names the operation for one-shot keys.
+  std::uint64_t use();
 
   Answer write();
 

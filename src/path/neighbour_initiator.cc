@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/fast_paths.h"
 #include "path/neighbour_copy.h"
 
 namespace weft::path {
@@ -85,7 +86,7 @@ void NeighbourInitiator::stop(QueuePair& qp) {
   cursor_ = qp.sq.tail();
   outbox_.forget(qp);
   if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
-  transport::return_receive(qp, std::exchange(inbox.receive, nullptr));
+  target::return_receive(qp, std::exchange(inbox.receive, nullptr));
 }
 
 void NeighbourInitiator::schedule_peer_death(QueuePair& qp) {
@@ -194,11 +195,14 @@ bool NeighbourInitiator::read_at_once(QueuePair& qp, const SendRequest& request)
 }
 
 void NeighbourInitiator::remember(QueuePair& qp, const SendRequest& request) {
-  if (!qp.extended_initiator && find_peer(qp)) short_way_.remember(*link_, qp, peer_, request);
+  if (base::fast_paths.on() && !qp.extended_initiator && find_peer(qp)) {
+    short_way_.remember(*link_, qp, peer_, request);
+  }
   outbox_.leave();
 }
 
 bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request) {
+  if (!base::fast_paths.on()) return false;
   if (!short_way_.knows_source(qp, request)) {
     remember(qp, request);
     return false;
@@ -282,13 +286,14 @@ Step NeighbourInitiator::nobody(QueuePair& qp, SendWqe& wqe) {
              : step;
 }
 
-Step NeighbourInitiator::refuse(QueuePair& qp, SendWqe& wqe, CompletionStatus status) {
+Step NeighbourInitiator::refuse(QueuePair& qp, SendWqe& wqe, Complaint complaint) {
+  if (const auto own = own_fault(qp, wqe)) return give_up(qp, *own);
   if (reserve(qp, 0) == nullptr) return Step::kWait;
   host::RecordHeader header = outbox_.header_for(qp, Ask::kComplain, 0);
-  header.immediate = static_cast<std::uint32_t>(status);
+  header.immediate = static_cast<std::uint32_t>(complaint);
   outbox_.publish_unnumbered(header);
   published_ = true;
-  return reliable_ ? give_up(qp, status) : lost(qp, wqe);
+  return reliable_ ? give_up(qp, CompletionStatus::kRemoteAccessError) : lost(qp, wqe);
 }
 
 std::unique_ptr<queue::Path> make_neighbour_path(queue::QueuePair& qp,

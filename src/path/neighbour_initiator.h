@@ -15,6 +15,7 @@
 #include "path/neighbour_path.h"
 #include "path/neighbour_short_way.h"
 #include "path/neighbour_target.h"
+#include "queue/scatter.h"
 #include "transport/message.h"
 
 namespace weft::path {
@@ -110,8 +111,8 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
     return step;
   }
 
-  /// The request breaks a rule of the peer's, which learns of it through the ring.
-  Step refuse(QueuePair & qp, SendWqe & wqe, CompletionStatus status);
+  /// The peer's key or memory does not allow the request; the peer learns of it through the ring.
+  Step refuse(QueuePair & qp, SendWqe & wqe, Complaint complaint);
 
   // ---- the ring ----------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   bool take_home(QueuePair & qp, SendWqe & wqe, std::uint64_t offset,
                  std::span<const std::byte> from) {
-    return scatter(qp, wqe.sge_list(), offset, from, memory::Hold::kLocal) ==
+    return queue::scatter(qp, wqe.sge_list(), offset, from, memory::Hold::kLocal) ==
            CompletionStatus::kSuccess;
   }
 

@@ -5,6 +5,7 @@
 #include "memory/copy.h"
 #include "path/neighbour_copy.h"
 #include "path/neighbour_initiator.h"
+#include "target/remote_access.h"
 
 namespace weft::path {
 namespace {
@@ -47,9 +48,7 @@ std::optional<Step> NeighbourInitiator::transfer(QueuePair& qp, SendWqe& wqe, Bu
   const TargetPlace place =
       target_place(wqe, *slot, n, writes ? Access::kRemoteWrite : Access::kRemoteRead);
   if (!peer_.holds()) return nobody(qp, wqe);
-  if (place.verdict == TargetPlace::Verdict::kRefused) {
-    return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
-  }
+  if (place.verdict == TargetPlace::Verdict::kRefused) return refuse(qp, wqe, Complaint::kRefused);
   if (place.verdict == TargetPlace::Verdict::kTargetsTask ||
       (place.mapped == nullptr && !link_->can_copy())) {
     return through_ring(qp, wqe, budget, ask);
@@ -61,7 +60,7 @@ std::optional<Step> NeighbourInitiator::transfer(QueuePair& qp, SendWqe& wqe, Bu
     case Copied::kOwnFault:
       return give_up(qp, CompletionStatus::kLocalProtectionError);
     case Copied::kTargetFault:
-      return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+      return refuse(qp, wqe, Complaint::kVanished);
     case Copied::kTargetGone:
       return nobody(qp, wqe);
     case Copied::kNotAllowed:
@@ -113,10 +112,10 @@ Step NeighbourInitiator::atomic(QueuePair& qp, SendWqe& wqe) {
   if (alone(qp) && wqe.rdma.remote.address % 8 == 0 && !qp.extended_initiator) {
     if (host::FlightSlot* slot = short_way_.page().flight()) {
       const host::FlightScope scope(slot);
-      const TargetPlace at = target_place(wqe, *slot, 8, need_of_atomic(ask_of(wqe.op)));
+      const TargetPlace at = target_place(wqe, *slot, 8, target::need_of(wqe.op));
       if (!peer_.holds()) return nobody(qp, wqe);
       if (at.verdict == TargetPlace::Verdict::kRefused) {
-        return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+        return refuse(qp, wqe, Complaint::kRefused);
       }
       if (at.verdict == TargetPlace::Verdict::kAllowed && at.mapped != nullptr) {
         return atomic_in_arena(qp, wqe, at.mapped);
@@ -140,12 +139,12 @@ Step NeighbourInitiator::atomic_in_arena(QueuePair& qp, SendWqe& wqe, std::byte*
   if (wqe.op == SendOp::kAtomicWrite) {
     return memory::store_word(place, wqe.rdma.operand) == memory::Fault::kNone
                ? finish(qp, wqe)
-               : refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+               : refuse(qp, wqe, Complaint::kVanished);
   }
   const auto old = wqe.op == SendOp::kCompareSwap
                        ? memory::compare_swap(place, wqe.rdma.compare, wqe.rdma.operand)
                        : memory::fetch_add(place, wqe.rdma.operand);
-  if (!old) return refuse(qp, wqe, CompletionStatus::kRemoteAccessError);
+  if (!old) return refuse(qp, wqe, Complaint::kVanished);
   return take_home(qp, wqe, 0, std::as_bytes(std::span(&*old, 1)))
              ? finish(qp, wqe)
              : give_up(qp, CompletionStatus::kLocalProtectionError);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/fast_paths.h"
 #include "path/neighbour_initiator.h"
 
 namespace weft::path {
@@ -42,7 +43,11 @@ Step NeighbourInitiator::put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, A
                gather(qp, wqe, offset_, {at + ahead, n}) == CompletionStatus::kSuccess;
     return readable;
   });
-  if (!readable) return give_up(qp, CompletionStatus::kLocalProtectionError);
+  if (!readable) {
+    if (!alone(qp)) return Step::kWait;
+    static_cast<void>(check_gather(qp, wqe));
+    return give_up(qp, CompletionStatus::kLocalProtectionError);
+  }
   if (!sent) return Step::kWait;
   budget.bytes -= std::min<std::uint64_t>(n, budget.bytes);
   offset_ += n;
@@ -51,7 +56,10 @@ Step NeighbourInitiator::put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, A
 }
 
 Step NeighbourInitiator::send(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-  if (offset_ == 0 && qp.sq.tail() - cursor_ > 1 && send_several(qp, budget)) return Step::kNext;
+  if (offset_ == 0 && qp.sq.tail() - cursor_ > 1 && base::fast_paths.on() &&
+      send_several(qp, budget)) {
+    return Step::kNext;
+  }
   return put_part(qp, wqe, budget, Ask::kSend, 0,
                   [&](host::RecordHeader& header, std::byte*, bool last) {
                     if (last) mark(wqe, header);

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "host/ring.h"
-#include "weft/access.h"
 #include "weft/types.h"
 
 namespace weft::path {
@@ -20,17 +19,18 @@ enum class Ask : std::uint8_t {
   kCompareSwap,  ///< the same; the old value comes back in `compare`
   kFetchAdd,
   kDatagram,     ///< behind DatagramPart
-  kComplain,     ///< the initiator broke a rule: `immediate` is the status that it got
+  kComplain,     ///< the initiator may not touch our memory: `immediate` is a Complaint
   kSends,        ///< several short sends, each behind a ShortSend
   kChoose,       ///< extended connections: `immediate` is the receive queue of what follows
   kAtomicWrite,  ///< behind RemotePart, as the other atomics; nothing comes back
 };
 inline constexpr std::uint8_t kLastAsk = static_cast<std::uint8_t>(Ask::kAtomicWrite);
 
-/// What the target must have granted for one of the atomics.
-constexpr Access need_of_atomic(Ask ask) {
-  return ask == Ask::kAtomicWrite ? Access::kRemoteWrite : Access::kRemoteAtomic;
-}
+/// What the initiator found when it tried by itself.
+enum class Complaint : std::uint32_t {
+  kRefused,   ///< the key does not allow it
+  kVanished,  ///< the memory has gone
+};
 
 // Bits of RecordHeader::flags; the three highest tell the initiator's port.
 inline constexpr std::uint8_t kFirstPart = 1;

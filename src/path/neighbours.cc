@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fast_paths.h"
 #include "memory/copy.h"
 #include "memory/flight.h"
 #include "obs/log.h"
@@ -134,7 +135,7 @@ inline bool Neighbours::answers_wait() const {
 
 inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
   collect_awaited();
-  std::uint32_t lines = serve_short_send(link, last) ? 1 : 0;
+  std::uint32_t lines = base::fast_paths.on() && serve_short_send(link, last) ? 1 : 0;
   if (lines == 1) expected_ = &last;
   if (lines == 0 || (link.ring.ready() && !answers_wait())) lines += serve_more(link, last);
   link.owed += lines;
@@ -169,7 +170,7 @@ bool Neighbours::receive(const queue::CompletionQueue& cq, Completion* out) {
 
 inline bool Neighbours::receive_expected(const queue::CompletionQueue& cq, Completion* out) {
   const LastServed* last = expected_;
-  if (last == nullptr || last->cq != &cq) return false;
+  if (last == nullptr || last->cq != &cq || !base::fast_paths.on()) return false;
   host::Inbound& link = *last->link;
   if (!link.ring.ready()) {
     paused_ = true;
@@ -324,7 +325,7 @@ bool Neighbours::collect(host::Outbound& link) {
           RingAnswer& answer = answers_[count++];
           take_answer(answered, answer);
           // Many small messages that nobody waits for are as one record of many.
-          if (answer.messages == 1 && answer.status == 0 &&
+          if (answer.messages == 1 && answer.status == 0 && base::fast_paths.on() &&
               NeighbourOutbox::completes(answer.cookie)) {
             answer.messages += link.ring.pop_followers(answered, kMostFollowers);
           }

@@ -1,6 +1,5 @@
 #include "transport/gather.h"
 
-#include "memory/copy.h"
 #include "memory/flight.h"
 #include "queue/sge_list.h"
 
@@ -38,38 +37,6 @@ CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::ui
                          }
                          return CompletionStatus::kSuccess;
                        });
-}
-
-namespace {
-
-/// Publishes under Hold::kScatter.
-CompletionStatus scatter_part(queue::QueuePair& qp, const Sge& sge, std::uint64_t at,
-                              std::span<const std::byte> bytes) {
-  const auto place = qp.shared->keys->check_local(sge.lkey, qp.pd, sge.address + at, bytes.size(),
-                                                  memory::Intent::kWrite, memory::Hold::kScatter);
-  if (!place) [[unlikely]]
-    return CompletionStatus::kLocalProtectionError;
-  if (memory::store(*place, bytes) != memory::Fault::kNone) [[unlikely]] {
-    qp.count(obs::Counter::kVanishedMemory);
-    return CompletionStatus::kLocalProtectionError;
-  }
-  return CompletionStatus::kSuccess;
-}
-
-}  // namespace
-
-CompletionStatus scatter(queue::QueuePair& qp, std::span<const Sge> sges, std::uint64_t offset,
-                         std::span<const std::byte> bytes) {
-  if (bytes.empty()) return CompletionStatus::kSuccess;
-  const memory::Flight::Adopted<memory::Hold::kScatter> flight;
-  if (!sges.empty() && offset + bytes.size() <= sges.front().length) [[likely]] {
-    return scatter_part(qp, sges.front(), offset, bytes);
-  }
-  return for_each_part(
-      sges, offset, bytes.size(),
-      [&](const Sge& sge, std::uint64_t at, std::uint64_t part, std::uint64_t done) {
-        return scatter_part(qp, sge, at, bytes.subspan(done, part));
-      });
 }
 
 }  // namespace weft::transport

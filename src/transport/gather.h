@@ -1,6 +1,6 @@
-// Gather and scatter lists against memory: the stretch of a message that one frame carries, found
-// in the list, checked key by key and byte by byte. Stateless; the caller holds the lock of the
-// queue that owns the list.
+// Gather lists against memory: the stretch of a message that one frame carries, found in the list,
+// checked key by key and byte by byte. Stateless; the caller holds the lock of the queue that owns
+// the list.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,6 @@ namespace weft::transport {
 /// sent.
 CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::uint32_t offset,
                         std::uint32_t n, OutFrame& frame);
-
-/// Writes bytes to [offset, ...) of what the list describes. kLocalLengthError when they do not
-/// fit; kLocalProtectionError when a key or the memory refuses.
-CompletionStatus scatter(queue::QueuePair& qp, std::span<const Sge> sges, std::uint64_t offset,
-                         std::span<const std::byte> bytes);
 
 /// Adds one contiguous, checked place to the frame as views; false on a fault.
 bool add_place(OutFrame& frame, memory::Place place, std::uint64_t n);

@@ -4,8 +4,10 @@
 #include <cstdint>
 
 #include "queue/queue_pair.h"
+#include "target/message.h"
 #include "transport/frame.h"
 #include "wire/opcode.h"
+#include "wire/packet.h"
 
 namespace weft::transport {
 
@@ -42,49 +44,16 @@ constexpr bool payload_fits(wire::Position position, std::size_t payload, std::u
   return false;
 }
 
-/// A receive completion. Called with the recv_lock held; gives the buffer back to its queue.
-struct ReceiveOutcome {
-  CompletionStatus status = CompletionStatus::kSuccess;
-  CompletionOp op = CompletionOp::kReceive;
-  std::uint32_t byte_count = 0;
-  Qpn source_qp{};
-  bool solicited = false;
-  bool has_grh = false;
-  bool has_immediate = false;
-  std::uint32_t immediate = 0;
-  bool has_invalidate = false;
-  RemoteKey invalidated_key{};
-};
-void complete_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe, const ReceiveOutcome& outcome);
-/// The same for a buffer that take_single() gave.
-inline void complete_receive(queue::QueuePair& qp, std::uint64_t wr_id,
-                             const ReceiveOutcome& outcome) {
-  qp.recv_cq->emplace(outcome.solicited, [&](Completion& completion) {
-    completion.wr_id = wr_id;
-    completion.status = outcome.status;
-    completion.op = outcome.op;
-    completion.has_immediate = outcome.has_immediate;
-    completion.has_invalidate = outcome.has_invalidate;
-    completion.has_grh = outcome.has_grh;
-    completion.byte_count = outcome.byte_count;
-    completion.immediate = outcome.immediate;
-    completion.invalidated_key = outcome.invalidated_key;
-    completion.qpn = qp.qpn;
-    completion.source_qp = outcome.source_qp;
-  });
-}
-
-/// Gives back the buffer of an unfinished message: flushed, or in reset without a word. nullptr is
-/// allowed.
-void return_receive(queue::QueuePair& qp, queue::ReceiveWqe* wqe);
-
-/// Takes a receive buffer and tells when a shared queue ran low. nullptr: receiver not ready.
-queue::ReceiveWqe* take_receive(queue::QueuePair& qp);
-/// The same for a message that is there as a whole: see ReceiveQueue::take_single().
-bool take_single_of_many(queue::QueuePair& qp, queue::ReceiveQueue::Single* out);
-inline bool take_single(queue::QueuePair& qp, queue::ReceiveQueue::Single* out) {
-  if (qp.shared_receive != nullptr) return take_single_of_many(qp, out);
-  return qp.rq->take_single(out);
+/// What the last frame of a connected service's message says of it.
+inline target::MessageInfo message_info(const queue::QueuePair& qp, const wire::Packet& last,
+                                        std::uint32_t bytes) {
+  const wire::OpcodeInfo& info = last.info();
+  return {.bytes = bytes,
+          .source_qp = qp.attributes.remote_qpn,
+          .solicited = last.bth.solicited,
+          .has_immediate = info.has_immediate,
+          .invalidates = info.has_invalidate,
+          .immediate = info.has_invalidate ? last.invalidate_key.value : last.immediate};
 }
 
 /// Builds the frame that carries message bytes from `offset` on: a send or a write of a connected

@@ -158,6 +158,7 @@ struct RcResponder {
   std::uint8_t answers_first = 0, answers_count = 0;
 
   Psn expected;
+  Psn acknowledged;  ///< behind the last frame that an acknowledgement has told of
   std::uint32_t msn = 0;
   std::uint32_t offset = 0;  ///< bytes of the message received
   std::uint32_t write_length = 0;
@@ -195,6 +196,8 @@ void on_fault(RcResponder& rs, queue::QueuePair& qp, Psn psn);
 /// All that is owed is a plain acknowledgement, which may wait for company.
 bool owes_only_ack(const RcResponder& rs, const queue::QueuePair& qp);
 /// Nothing is owed.
+/// The queue pair is about to end: what was taken and not acknowledged, since nobody asked, is now.
+void acknowledge_all(RcResponder& rs, const queue::QueuePair& qp);
 bool owes_nothing(const RcResponder& rs, const queue::QueuePair& qp);
 
 /// Gives back the receive buffer of an unfinished message, as flushed.

@@ -5,6 +5,8 @@
 #include "base/big_endian.h"
 #include "memory/copy.h"
 #include "memory/flight.h"
+#include "queue/scatter.h"
+#include "target/remote_access.h"
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
@@ -93,21 +95,21 @@ namespace {
 using Message = RcResponder::Message;
 using Reply = RcResponder::Reply;
 
-/// A frame in the middle of a write that goes on behind it.
+/// A frame in the middle of a write that goes on behind it. What it does not store the code for all
+/// frames refuses, and counts.
 bool store_middle(RcResponder& rs, QueuePair& qp, std::span<const std::byte> payload) {
   if (rs.message != Message::kWrite || rs.write_length - rs.offset <= payload.size()) return false;
-  if (!qp.shared->serves_rdma || !has(qp.attributes.access, Access::kRemoteWrite)) return false;
   const memory::Flight::Adopted<memory::Hold::kRemote> flight;
-  const auto place = qp.shared->keys->check_remote(
-      rs.write_key, {qp.pd, qp.qpn, rs.write_address + rs.offset, payload.size(),
-                     Access::kRemoteWrite, rs.write_use});
+  const auto place = target::open(qp, {rs.write_key, rs.write_address + rs.offset, payload.size(),
+                                       payload.size(), Access::kRemoteWrite, rs.write_use});
   return place && memory::store(*place, payload) == memory::Fault::kNone;
 }
 
 bool scatter_middle(RcResponder& rs, QueuePair& qp, std::span<const std::byte> payload) {
   return rs.message == Message::kSend && rs.receive != nullptr &&
          rs.offset + payload.size() < kMaxMessageBytes &&
-         scatter(qp, rs.receive->sges(), rs.offset, payload) == CompletionStatus::kSuccess;
+         queue::try_scatter(qp, rs.receive->sges(), rs.offset, payload) ==
+             CompletionStatus::kSuccess;
 }
 
 /// A whole message, for a buffer in one piece.
@@ -119,7 +121,7 @@ bool take_short(RcResponder& rs, QueuePair& qp, std::span<const std::byte> paylo
   std::uint64_t wr_id = 0;
   const bool filled = qp.rq->fill_single([&](std::uint64_t id, const Sge& sge) {
     wr_id = id;
-    return scatter(qp, {&sge, 1}, 0, payload) == CompletionStatus::kSuccess;
+    return queue::try_scatter(qp, {&sge, 1}, 0, payload) == CompletionStatus::kSuccess;
   });
   if (!filled) return false;
   qp.recv_cq->emplace(false, [&](Completion& completion) {

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "memory/flight.h"
+#include "queue/scatter.h"
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
@@ -162,7 +163,7 @@ void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet
   if (packet.payload.size() != std::min(mtu, wqe.length - at)) {
     return fail_front(rq, qp, CompletionStatus::kBadResponse);
   }
-  const CompletionStatus status = scatter(qp, wqe.sge_list(), at, packet.payload);
+  const CompletionStatus status = queue::scatter(qp, wqe.sge_list(), at, packet.payload);
   if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
   answer_taken(rq, qp, now);
 }
@@ -175,7 +176,7 @@ void on_atomic_response(RcRequester& rq, QueuePair& qp, const wire::Packet& pack
   }
   const std::uint64_t original = packet.atomic_ack.original;
   const CompletionStatus status =
-      scatter(qp, wqe.sge_list(), 0, std::as_bytes(std::span(&original, 1)));
+      queue::scatter(qp, wqe.sge_list(), 0, std::as_bytes(std::span(&original, 1)));
   if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
   answer_taken(rq, qp, now);
 }

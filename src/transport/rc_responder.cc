@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "memory/copy.h"
 #include "memory/flight.h"
+#include "queue/scatter.h"
+#include "target/message.h"
+#include "target/remote_access.h"
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
@@ -16,7 +18,20 @@ namespace {
 using queue::QueuePair;
 using Message = RcResponder::Message;
 using Reply = RcResponder::Reply;
+using target::Refusal;
 using wire::NakCode;
+
+NakCode code_of(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kAccess:
+      return NakCode::kRemoteAccess;
+    case Refusal::kInvalid:
+      return NakCode::kInvalidRequest;
+    case Refusal::kOperation:
+      break;
+  }
+  return NakCode::kRemoteOperation;
+}
 
 RcAnswer& answer_at(const RcResponder& rs, const QueuePair& qp, std::uint32_t i) {
   return rs.answers[(rs.answers_first + i) %
@@ -32,15 +47,10 @@ bool owes_answers(const RcResponder& rs, const QueuePair& qp) {
 
 /// The queue pair dies of what the peer sent: at once, or when the answers to earlier requests are
 /// out, since the peer takes a NAK only behind them.
-void refuse(RcResponder& rs, QueuePair& qp, NakCode code) {
+void refuse(RcResponder& rs, QueuePair& qp, Refusal refusal) {
   rs.reply = Reply::kFatalNak;
-  rs.fatal_code = code;
-  if (code == NakCode::kRemoteAccess) {
-    qp.count(obs::Counter::kRefusedAccesses);
-    qp.shared->events->on_event(qp, queue::QpEvent::kAccessError);
-  } else if (code == NakCode::kInvalidRequest) {
-    qp.shared->events->on_event(qp, queue::QpEvent::kRequestError);
-  }
+  rs.fatal_code = code_of(refusal);
+  target::report(qp, refusal);
   if (!owes_answers(rs, qp)) fail_queue_pair(qp);
 }
 
@@ -48,22 +58,7 @@ void refuse(RcResponder& rs, QueuePair& qp, NakCode code) {
 void break_off(RcResponder& rs, QueuePair& qp, Psn psn) {
   for (std::uint32_t i = 0; i < rs.answers_count; ++i) answer_at(rs, qp, i).pending = false;
   rs.expected = psn;  // the NAK names the failed frame
-  refuse(rs, qp, NakCode::kRemoteAccess);
-}
-
-/// After a fault of our own receive buffer, of which its completion tells us: a NAK tells the peer.
-void refuse_for_receive(RcResponder& rs, QueuePair& qp, CompletionStatus status) {
-  refuse(rs, qp,
-         status == CompletionStatus::kLocalLengthError ? NakCode::kInvalidRequest
-                                                       : NakCode::kRemoteOperation);
-}
-
-void refuse_receive(RcResponder& rs, QueuePair& qp, CompletionStatus status) {
-  ReceiveOutcome outcome;
-  outcome.status = status;
-  outcome.byte_count = rs.offset;
-  complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
-  refuse_for_receive(rs, qp, status);
+  refuse(rs, qp, Refusal::kAccess);
 }
 
 void defer(RcResponder& rs, QueuePair& qp) {
@@ -72,22 +67,11 @@ void defer(RcResponder& rs, QueuePair& qp) {
   qp.count(obs::Counter::kRnrNaksSent);
 }
 
-bool serves(const QueuePair& qp, Access need) {
-  return qp.shared->serves_rdma && has(qp.attributes.access, need);
-}
-
-tl::expected<memory::Place, memory::AccessError> check(const QueuePair& qp, RemoteKey key,
-                                                       std::uint64_t address, std::uint64_t length,
-                                                       Access need, std::uint64_t use) {
-  if (!serves(qp, need)) return tl::unexpected(memory::AccessError::kNoRights);
-  return qp.shared->keys->check_remote(key, {qp.pd, qp.qpn, address, length, need, use});
-}
-
 /// Adds what a peer reads to the frame, as views; false: it may not, or the memory is gone. The key
 /// is kept until the caller has sent the frame.
 bool add_read(const QueuePair& qp, const RcAnswer& answer, std::uint32_t offset, std::uint32_t n,
               OutFrame& frame) {
-  if (!serves(qp, Access::kRemoteRead)) return false;
+  if (!target::serves(qp, Access::kRemoteRead)) return false;
   const auto place = qp.shared->keys->keep_remote(
       answer.key, {qp.pd, qp.qpn, answer.address + offset, n, Access::kRemoteRead, answer.use});
   return place && add_place(frame, *place, n);
@@ -110,25 +94,16 @@ void accept(RcResponder& rs, const QueuePair& qp, const wire::Packet& packet,
   }
 }
 
-bool invalidate_for_peer(RcResponder& rs, QueuePair& qp, RemoteKey key) {
-  if (qp.shared->keys->invalidate(key, qp.pd, qp.qpn)) return true;
-  ReceiveOutcome outcome;
-  outcome.status = CompletionStatus::kRemoteInvalidRequest;
-  complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
-  refuse(rs, qp, NakCode::kRemoteAccess);
-  return false;
-}
-
 /// A message that one frame brings, for a buffer in one piece: it is taken and filled in one step.
 /// False: it is not so.
 bool on_lone_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   queue::ReceiveQueue::Single buffer;
-  if (!take_single(qp, &buffer)) return false;
-  ReceiveOutcome outcome;
-  outcome.status = scatter(qp, {&buffer.sge, 1}, 0, packet.payload);
+  if (!target::take_single(qp, &buffer)) return false;
+  target::ReceiveOutcome outcome;
+  outcome.status = queue::scatter(qp, {&buffer.sge, 1}, 0, packet.payload);
   if (outcome.status != CompletionStatus::kSuccess) [[unlikely]] {
-    complete_receive(qp, buffer.wr_id, outcome);
-    refuse_for_receive(rs, qp, outcome.status);
+    target::complete_receive(qp, buffer.wr_id, outcome);
+    refuse(rs, qp, target::refusal_of(outcome.status));
     return true;
   }
   outcome.byte_count = static_cast<std::uint32_t>(packet.payload.size());
@@ -136,7 +111,7 @@ bool on_lone_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   outcome.has_immediate = packet.info().has_immediate;
   outcome.immediate = packet.immediate;
   outcome.source_qp = qp.attributes.remote_qpn;
-  complete_receive(qp, buffer.wr_id, outcome);
+  target::complete_receive(qp, buffer.wr_id, outcome);
   accept(rs, qp, packet, 1, true);
   return true;
 }
@@ -148,30 +123,25 @@ void on_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
     return;
   }
   if (rs.receive == nullptr) {
-    rs.receive = take_receive(qp);
+    rs.receive = target::take_receive(qp);
     if (rs.receive == nullptr) return defer(rs, qp);
     rs.message = Message::kSend;
     rs.offset = 0;
   }
-  const CompletionStatus status = scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
-  if (status != CompletionStatus::kSuccess) return refuse_receive(rs, qp, status);
-  const std::uint32_t received = rs.offset + static_cast<std::uint32_t>(packet.payload.size());
-  if (received < rs.offset || received > kMaxMessageBytes) {
-    return refuse_receive(rs, qp, CompletionStatus::kLocalLengthError);
+  const std::uint64_t received = std::uint64_t{rs.offset} + packet.payload.size();
+  const CompletionStatus status =
+      received > kMaxMessageBytes
+          ? CompletionStatus::kLocalLengthError
+          : queue::scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
+  if (status != CompletionStatus::kSuccess) {
+    return refuse(rs, qp, target::refuse_receive(qp, rs.receive, status));
   }
-  rs.offset = received;
+  rs.offset = static_cast<std::uint32_t>(received);
   const bool completes = info.is_last_or_only();
   if (completes) {
-    if (info.has_invalidate && !invalidate_for_peer(rs, qp, packet.invalidate_key)) return;
-    ReceiveOutcome outcome;
-    outcome.byte_count = rs.offset;
-    outcome.solicited = packet.bth.solicited;
-    outcome.has_immediate = info.has_immediate;
-    outcome.immediate = packet.immediate;
-    outcome.has_invalidate = info.has_invalidate;
-    outcome.invalidated_key = packet.invalidate_key;
-    outcome.source_qp = qp.attributes.remote_qpn;
-    complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
+    if (const auto refusal = target::deliver(qp, rs.receive, message_info(qp, packet, rs.offset))) {
+      return refuse(rs, qp, *refusal);
+    }
   }
   accept(rs, qp, packet, 1, completes);
 }
@@ -186,53 +156,45 @@ bool write_length_fits(const RcResponder& rs, const wire::Packet& packet) {
 bool store_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (rs.write_length == 0) return true;  // nothing is touched: no key is asked for
   const memory::Flight::Adopted<memory::Hold::kRemote> flight;
-  if (rs.offset == 0 && !check(qp, rs.write_key, rs.write_address, rs.write_length,
-                               Access::kRemoteWrite, rs.write_use)) {
-    return false;
-  }
-  const auto place = check(qp, rs.write_key, rs.write_address + rs.offset, packet.payload.size(),
-                           Access::kRemoteWrite, rs.write_use);
-  if (!place) return false;
-  if (memory::store(*place, packet.payload) == memory::Fault::kNone) return true;
-  qp.count(obs::Counter::kVanishedMemory);
-  return false;
+  const std::size_t n = packet.payload.size();
+  const auto place = target::open(
+      qp, {.key = rs.write_key,
+           .address = rs.write_address + rs.offset,
+           .bytes = n,
+           .request_bytes = rs.offset == 0 ? std::uint64_t{rs.write_length} : std::uint64_t{n},
+           .need = Access::kRemoteWrite,
+           .use = rs.write_use});
+  return place && target::store(qp, *place, packet.payload);
 }
 
 void on_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::OpcodeInfo& info = packet.info();
   if (info.is_first_or_only()) {
-    if (packet.reth.length > kMaxMessageBytes) return refuse(rs, qp, NakCode::kInvalidRequest);
+    if (packet.reth.length > kMaxMessageBytes) return refuse(rs, qp, Refusal::kInvalid);
     rs.write_address = packet.reth.address;
     rs.write_key = packet.reth.key;
     rs.write_length = packet.reth.length;
     rs.write_use = ++qp.last_served;
     rs.offset = 0;
   }
-  if (!write_length_fits(rs, packet)) return refuse(rs, qp, NakCode::kInvalidRequest);
+  if (!write_length_fits(rs, packet)) return refuse(rs, qp, Refusal::kInvalid);
   // A write with immediate takes a receive buffer with its last frame. Without one that frame is
   // deferred before it touches key or memory: a deferred attempt must not use up a one-shot key.
   queue::ReceiveWqe* notified = nullptr;
   if (info.has_immediate) {
-    notified = take_receive(qp);
+    notified = target::take_receive(qp);
     if (notified == nullptr) return defer(rs, qp);
   }
   if (!store_write(rs, qp, packet)) {
     if (notified != nullptr) {
-      complete_receive(qp, notified, {.status = CompletionStatus::kFlushed});
+      target::complete_receive(qp, notified, {.status = CompletionStatus::kFlushed});
     }
-    return refuse(rs, qp, NakCode::kRemoteAccess);
+    return refuse(rs, qp, Refusal::kAccess);
   }
   rs.message = Message::kWrite;
   rs.offset += static_cast<std::uint32_t>(packet.payload.size());
   if (notified != nullptr) {
-    ReceiveOutcome outcome;
-    outcome.op = CompletionOp::kReceiveWriteImmediate;
-    outcome.byte_count = rs.write_length;
-    outcome.solicited = packet.bth.solicited;
-    outcome.has_immediate = true;
-    outcome.immediate = packet.immediate;
-    outcome.source_qp = qp.attributes.remote_qpn;
-    complete_receive(qp, notified, outcome);
+    target::notify(qp, notified, message_info(qp, packet, rs.write_length));
   }
   accept(rs, qp, packet, 1, info.is_last_or_only());
 }
@@ -263,19 +225,19 @@ bool have_answer_ring(RcResponder& rs, const QueuePair& qp) {
 
 void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
-  if (reth.length > kMaxMessageBytes) return refuse(rs, qp, NakCode::kInvalidRequest);
+  if (reth.length > kMaxMessageBytes) return refuse(rs, qp, Refusal::kInvalid);
   // Before the key is looked at: a request that is one too many must not use up a one-shot key.
   RcAnswer* answer = new_answer(rs, qp);
-  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
+  if (answer == nullptr) return refuse(rs, qp, Refusal::kInvalid);
   const bool goes_on = rs.read_goes_on && packet.bth.psn == rs.read_psn &&
                        reth.key == rs.read_key && reth.address == rs.read_address;
   const std::uint64_t use = goes_on ? rs.read_use : ++qp.last_served;
   if (reth.length > 0) {
-    memory::Flight::Scope flight;
-    flight.adopt(memory::Hold::kRemote);
-    if (!check(qp, reth.key, reth.address, reth.length, Access::kRemoteRead, use)) {
+    const memory::Flight::Adopted<memory::Hold::kRemote> flight;
+    if (!target::open(
+            qp, {reth.key, reth.address, reth.length, reth.length, Access::kRemoteRead, use})) {
       --rs.answers_count;
-      return refuse(rs, qp, NakCode::kRemoteAccess);
+      return refuse(rs, qp, Refusal::kAccess);
     }
   }
   answer->kind = RcAnswer::Kind::kRead;
@@ -296,29 +258,18 @@ void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   rs.reply = Reply::kNone;  // the answer acknowledges everything up to itself
 }
 
-void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
-  const wire::AtomicEth& eth = packet.atomic;
-  if (eth.address % 8 != 0) return refuse(rs, qp, NakCode::kInvalidRequest);
+void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet,
+               const target::AtomicRequest& request) {
   RcAnswer* answer = new_answer(rs, qp);
-  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
-  memory::Flight::Scope flight;
-  flight.adopt(memory::Hold::kRemote);
-  const auto place = check(qp, eth.key, eth.address, 8, Access::kRemoteAtomic, ++qp.last_served);
-  if (!place) {
-    flight.clear();
-    --rs.answers_count;
-    return refuse(rs, qp, NakCode::kRemoteAccess);
-  }
-  const auto original = packet.info().operation == wire::Operation::kCompareSwap
-                            ? memory::compare_swap(*place, eth.compare, eth.swap_or_add)
-                            : memory::fetch_add(*place, eth.swap_or_add);
-  flight.clear();
+  if (answer == nullptr) return refuse(rs, qp, Refusal::kInvalid);
+  const auto original = target::execute(qp, request, ++qp.last_served);
   if (!original) {
-    qp.count(obs::Counter::kVanishedMemory);
     --rs.answers_count;
-    return refuse(rs, qp, NakCode::kRemoteAccess);
+    return refuse(rs, qp, original.error());
   }
-  answer->kind = RcAnswer::Kind::kAtomic;
+  // The answer to a write is that of a read of nothing, and is repeated without another store.
+  answer->kind =
+      request.op == SendOp::kAtomicWrite ? RcAnswer::Kind::kAtomicWrite : RcAnswer::Kind::kAtomic;
   answer->pending = true;
   answer->first_psn = packet.bth.psn;
   answer->frames = 1;
@@ -328,33 +279,30 @@ void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   rs.reply = Reply::kNone;
 }
 
+void on_fetch(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
+  const wire::AtomicEth& eth = packet.atomic;
+  const bool compares = packet.info().operation == wire::Operation::kCompareSwap;
+  on_atomic(rs, qp, packet,
+            {.op = compares ? SendOp::kCompareSwap : SendOp::kFetchAdd,
+             .key = eth.key,
+             .address = eth.address,
+             .compare = eth.compare,
+             .operand = eth.swap_or_add});
+}
+
 void on_atomic_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
-  if (reth.address % 8 != 0 || reth.length != 8 || packet.payload.size() != 8) {
-    return refuse(rs, qp, NakCode::kInvalidRequest);
-  }
-  RcAnswer* answer = new_answer(rs, qp);
-  if (answer == nullptr) return refuse(rs, qp, NakCode::kInvalidRequest);
-  memory::Flight::Scope flight;
-  flight.adopt(memory::Hold::kRemote);
-  const auto place = check(qp, reth.key, reth.address, 8, Access::kRemoteWrite, ++qp.last_served);
   std::uint64_t value = 0;
-  std::memcpy(&value, packet.payload.data(), sizeof value);
-  const bool stored = place && memory::store_word(*place, value) == memory::Fault::kNone;
-  flight.clear();
-  if (!stored) {
-    if (place) qp.count(obs::Counter::kVanishedMemory);
-    --rs.answers_count;
-    return refuse(rs, qp, NakCode::kRemoteAccess);
+  if (reth.length != sizeof value || packet.payload.size() != sizeof value) {
+    return refuse(rs, qp, Refusal::kInvalid);
   }
-  // The answer is that of a read of nothing, and is repeated without another store.
-  answer->kind = RcAnswer::Kind::kAtomicWrite;
-  answer->pending = true;
-  answer->first_psn = packet.bth.psn;
-  answer->frames = 1;
-  accept(rs, qp, packet, 1, true);
-  answer->msn = rs.msn;
-  rs.reply = Reply::kNone;
+  std::memcpy(&value, packet.payload.data(), sizeof value);
+  on_atomic(rs, qp, packet,
+            {.op = SendOp::kAtomicWrite,
+             .key = reth.key,
+             .address = reth.address,
+             .compare = 0,
+             .operand = value});
 }
 
 // ---- out of order ---------------------------------------------------------------------------
@@ -468,6 +416,7 @@ void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
     case Reply::kNone:
     case Reply::kAck:
       frame.headers.aeth = wire::Aeth::ack(rs.msn);
+      rs.acknowledged = rs.expected;
       break;
   }
   rs.reply = Reply::kNone;
@@ -477,7 +426,7 @@ void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
 
 void start(RcResponder& rs, const QueuePair& qp) {
   rs = {};
-  rs.expected = qp.attributes.receive_psn;
+  rs.expected = rs.acknowledged = qp.attributes.receive_psn;
 }
 
 void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
@@ -497,7 +446,7 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (!in_sequence(rs, info) ||
       (info.has_payload &&
        !payload_fits(info.position, packet.payload.size(), bytes(qp.attributes.path_mtu)))) {
-    return refuse(rs, qp, NakCode::kInvalidRequest);
+    return refuse(rs, qp, Refusal::kInvalid);
   }
   if (!rs.heard_from_peer) {
     rs.heard_from_peer = true;
@@ -515,13 +464,13 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
       return;  // without memory for the ring the frame counts as lost: the peer asks again
     case wire::Operation::kCompareSwap:
     case wire::Operation::kFetchAdd:
-      if (have_answer_ring(rs, qp)) on_atomic(rs, qp, packet);
+      if (have_answer_ring(rs, qp)) on_fetch(rs, qp, packet);
       return;
     case wire::Operation::kAtomicWrite:
       if (have_answer_ring(rs, qp)) on_atomic_write(rs, qp, packet);
       return;
     default:
-      return refuse(rs, qp, NakCode::kInvalidRequest);
+      return refuse(rs, qp, Refusal::kInvalid);
   }
 }
 
@@ -544,16 +493,26 @@ bool owes_only_ack(const RcResponder& rs, const QueuePair& qp) {
   return rs.reply == Reply::kAck && !owes_answers(rs, qp);
 }
 
+void acknowledge_all(RcResponder& rs, const QueuePair& qp) {
+  const bool behind = rs.acknowledged != rs.expected;
+  if (behind && rs.reply == Reply::kNone && qp.can_receive()) rs.reply = Reply::kAck;
+}
+
 bool owes_nothing(const RcResponder& rs, const QueuePair& qp) {
   return rs.reply == Reply::kNone && !owes_answers(rs, qp);
 }
 
 void on_fault(RcResponder& rs, QueuePair& qp, Psn psn) {
-  if (qp.can_receive()) break_off(rs, qp, psn);
+  if (qp.can_receive()) return break_off(rs, qp, psn);
+  // The NAK that ended the queue pair was to leave behind this frame, and did not either: the peer
+  // gets one for this frame.
+  rs.expected = psn;
+  rs.reply = Reply::kFatalNak;
+  rs.fatal_code = NakCode::kRemoteAccess;
 }
 
 void stop(RcResponder& rs, QueuePair& qp) {
-  return_receive(qp, std::exchange(rs.receive, nullptr));
+  target::return_receive(qp, std::exchange(rs.receive, nullptr));
   rs.message = Message::kNone;
 }
 

@@ -2,8 +2,10 @@
 
 #include <utility>
 
-#include "memory/copy.h"
 #include "memory/flight.h"
+#include "queue/scatter.h"
+#include "target/message.h"
+#include "target/remote_access.h"
 #include "transport/gather.h"
 #include "transport/local_work.h"
 #include "transport/message.h"
@@ -18,10 +20,18 @@ using UcMessage = UcResponder::Message;
 constexpr std::uint32_t kStepFrames = 64;
 
 /// The rest of this message is not wanted. A receive buffer that was taken serves the next one.
-void drop_message(UcResponder& rs, QueuePair& qp) {
+void skip_message(UcResponder& rs) {
   rs.message = UcMessage::kDropping;
   rs.offset = 0;
+}
+void drop_message(UcResponder& rs, QueuePair& qp) {
+  skip_message(rs);
   qp.count(obs::Counter::kDroppedMessages);
+}
+/// The same for one that the target refuses.
+void refuse(UcResponder& rs, QueuePair& qp, target::Refusal refusal) {
+  skip_message(rs);
+  target::report(qp, refusal);
 }
 
 /// False: this frame belongs to a message that is, or now becomes, dropped.
@@ -48,48 +58,39 @@ bool follow_sequence(UcResponder& rs, QueuePair& qp, const wire::Packet& packet)
 void on_send(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   const wire::OpcodeInfo& info = packet.info();
   if (info.is_first_or_only()) {
-    if (rs.receive == nullptr) rs.receive = take_receive(qp);
+    if (rs.receive == nullptr) rs.receive = target::take_receive(qp);
     if (rs.receive == nullptr) return drop_message(rs, qp);
     rs.message = UcMessage::kSend;
     rs.offset = 0;
   }
-  const bool too_long = rs.offset + packet.payload.size() > kMaxMessageBytes;
-  const CompletionStatus status = too_long
-                                      ? CompletionStatus::kLocalLengthError
-                                      : scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
+  const std::uint64_t received = std::uint64_t{rs.offset} + packet.payload.size();
+  const CompletionStatus status =
+      received > kMaxMessageBytes
+          ? CompletionStatus::kLocalLengthError
+          : queue::scatter(qp, rs.receive->sges(), rs.offset, packet.payload);
   if (status != CompletionStatus::kSuccess) {
-    drop_message(rs, qp);
-    complete_receive(qp, std::exchange(rs.receive, nullptr), {.status = status});
-    return;
+    return refuse(rs, qp, target::refuse_receive(qp, rs.receive, status));
   }
-  rs.offset += static_cast<std::uint32_t>(packet.payload.size());
+  rs.offset = static_cast<std::uint32_t>(received);
   if (!info.is_last_or_only()) return;
-  ReceiveOutcome outcome;
-  outcome.byte_count = rs.offset;
-  outcome.solicited = packet.bth.solicited;
-  outcome.has_immediate = info.has_immediate;
-  outcome.immediate = packet.immediate;
-  outcome.source_qp = qp.attributes.remote_qpn;
-  complete_receive(qp, std::exchange(rs.receive, nullptr), outcome);
   rs.message = UcMessage::kNone;
+  if (const auto refusal = target::deliver(qp, rs.receive, message_info(qp, packet, rs.offset))) {
+    refuse(rs, qp, *refusal);
+  }
 }
 
 bool store_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (rs.write_length == 0) return true;
-  if (!qp.shared->serves_rdma || !has(qp.attributes.access, Access::kRemoteWrite)) return false;
-  const std::uint64_t use = rs.write_use;
-  memory::KeyTable& keys = *qp.shared->keys;
-  memory::Flight::Scope flight;
-  flight.adopt(memory::Hold::kRemote);
-  if (rs.offset == 0 &&
-      !keys.check_remote(rs.write_key, {qp.pd, qp.qpn, rs.write_address, rs.write_length,
-                                        Access::kRemoteWrite, use})) {
-    return false;
-  }
-  const auto place =
-      keys.check_remote(rs.write_key, {qp.pd, qp.qpn, rs.write_address + rs.offset,
-                                       packet.payload.size(), Access::kRemoteWrite, use});
-  return place && memory::store(*place, packet.payload) == memory::Fault::kNone;
+  const memory::Flight::Adopted<memory::Hold::kRemote> flight;
+  const std::size_t n = packet.payload.size();
+  const auto place = target::open(
+      qp, {.key = rs.write_key,
+           .address = rs.write_address + rs.offset,
+           .bytes = n,
+           .request_bytes = rs.offset == 0 ? std::uint64_t{rs.write_length} : std::uint64_t{n},
+           .need = Access::kRemoteWrite,
+           .use = rs.write_use});
+  return place && target::store(qp, *place, packet.payload);
 }
 
 void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
@@ -109,26 +110,18 @@ void on_write(UcResponder& rs, QueuePair& qp, const wire::Packet& packet, Nanose
     return drop_message(rs, qp);
   }
   if (!store_write(rs, qp, packet)) {
-    qp.count(obs::Counter::kRefusedAccesses);
     rs.guesses.count(now);
-    return drop_message(rs, qp);
+    return refuse(rs, qp, target::Refusal::kAccess);
   }
   if (rs.write_length > 0) rs.in_step = packet.bth.psn + 1;
   rs.offset = static_cast<std::uint32_t>(received);
   if (!last) return;
   rs.message = UcMessage::kNone;
   if (!info.has_immediate) return;
-  queue::ReceiveWqe* wqe =
-      rs.receive != nullptr ? std::exchange(rs.receive, nullptr) : take_receive(qp);
-  if (wqe == nullptr) return qp.count(obs::Counter::kDroppedMessages);
-  ReceiveOutcome outcome;
-  outcome.op = CompletionOp::kReceiveWriteImmediate;
-  outcome.byte_count = rs.write_length;
-  outcome.solicited = packet.bth.solicited;
-  outcome.has_immediate = true;
-  outcome.immediate = packet.immediate;
-  outcome.source_qp = qp.attributes.remote_qpn;
-  complete_receive(qp, wqe, outcome);
+  queue::ReceiveWqe* buffer =
+      rs.receive != nullptr ? std::exchange(rs.receive, nullptr) : target::take_receive(qp);
+  if (buffer == nullptr) return qp.count(obs::Counter::kDroppedMessages);
+  target::notify(qp, buffer, message_info(qp, packet, rs.write_length));
 }
 
 }  // namespace
@@ -200,7 +193,7 @@ void on_request(UcResponder& rs, QueuePair& qp, const wire::Packet& packet, Nano
 }
 
 void stop(UcResponder& rs, QueuePair& qp) {
-  return_receive(qp, std::exchange(rs.receive, nullptr));
+  target::return_receive(qp, std::exchange(rs.receive, nullptr));
   rs.message = UcMessage::kNone;
 }
 

@@ -1,5 +1,7 @@
 #include "transport/ud.h"
 
+#include "queue/scatter.h"
+#include "target/message.h"
 #include "transport/gather.h"
 #include "transport/local_work.h"
 #include "transport/message.h"
@@ -57,24 +59,19 @@ void stop(UdRequester& rq, QueuePair& qp) {
   rq.delay_until = kNever;
 }
 
-void on_datagram(QueuePair& qp, const wire::Packet& packet, const Grh& grh) {
+void on_datagram(QueuePair& qp, const wire::Packet& packet, const wire::GrhBytes& grh) {
   if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
-  if (packet.deth.qkey != qp.attributes.qkey) return qp.count(obs::Counter::kBadQKey);
-  queue::ReceiveWqe* wqe = take_receive(qp);
-  if (wqe == nullptr) return qp.count(obs::Counter::kDroppedMessages);
-  CompletionStatus status = scatter(qp, wqe->sges(), 0, grh);
-  if (status == CompletionStatus::kSuccess) {
-    status = scatter(qp, wqe->sges(), kGrhBytes, packet.payload);
-  }
-  ReceiveOutcome outcome;
-  outcome.status = status;
-  outcome.byte_count = static_cast<std::uint32_t>(kGrhBytes + packet.payload.size());
-  outcome.source_qp = packet.deth.source_qp;
-  outcome.solicited = packet.bth.solicited;
-  outcome.has_grh = true;
-  outcome.has_immediate = packet.info().has_immediate;
-  outcome.immediate = packet.immediate;
-  complete_receive(qp, wqe, outcome);
+  queue::ReceiveWqe* const buffer = target::take_for_datagram(qp, packet.deth.qkey);
+  if (buffer == nullptr) return;
+  const target::MessageInfo message{.bytes = static_cast<std::uint32_t>(packet.payload.size()),
+                                    .source_qp = packet.deth.source_qp,
+                                    .solicited = packet.bth.solicited,
+                                    .has_immediate = packet.info().has_immediate,
+                                    .immediate = packet.immediate};
+  target::deliver_datagram(qp, buffer, message, grh,
+                           [&](const queue::ReceiveWqe& into, std::size_t at) {
+                             return queue::scatter(qp, into.sges(), at, packet.payload);
+                           });
 }
 
 }  // namespace weft::transport

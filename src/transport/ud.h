@@ -3,17 +3,12 @@
 // send_lock, responder under its recv_lock.
 #pragma once
 
-#include <array>
-#include <cstddef>
-
 #include "queue/queue_pair.h"
 #include "transport/frame.h"
+#include "wire/ipv6.h"
 #include "wire/packet.h"
 
 namespace weft::transport {
-
-inline constexpr std::size_t kGrhBytes = 40;
-using Grh = std::array<std::byte, kGrhBytes>;
 
 struct UdRequester {
   Psn next_new;
@@ -30,6 +25,6 @@ void on_fault(UdRequester& rq, queue::QueuePair& qp, std::uint32_t element);
 void stop(UdRequester& rq, queue::QueuePair& qp);
 
 /// `grh`: the network header of the frame, in the form that the receive buffer shows.
-void on_datagram(queue::QueuePair& qp, const wire::Packet& packet, const Grh& grh);
+void on_datagram(queue::QueuePair& qp, const wire::Packet& packet, const wire::GrhBytes& grh);
 
 }  // namespace weft::transport

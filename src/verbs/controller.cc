@@ -244,14 +244,18 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
 }
 
 void Controller::pay_debts(queue::QueuePair& qp) {
-  bool crosses = false;
+  bool crosses = false, framed = false;
   {
     const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
     if (!qp.can_receive() || qp.path == nullptr) return;
     crosses = qp.path->crosses_processes();
-    if (qp.path->takes_frames()) static_cast<path::FramedPath&>(*qp.path).release(qp);
+    framed = qp.path->takes_frames();
   }
   if (crosses) neighbours_->balance();
+  if (!framed) return;
+  engine_.take_arrived();
+  const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
+  if (qp.can_receive()) static_cast<path::FramedPath&>(*qp.path).acknowledge_all(qp);
 }
 
 void Controller::reset(queue::QueuePair& qp) {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -88,6 +89,8 @@ struct Ipv6 {
 /// The area in front of a received datagram.
 using Grh = Ipv6;
 inline constexpr std::size_t kGrhSize = Grh::kSize;
+/// As it lies in a receive buffer.
+using GrhBytes = std::array<std::byte, kGrhSize>;
 
 /// An IPv4 datagram's GRH area: the header sits in the last 20 bytes, the rest is 0.
 inline void emit_grh_area(const Ipv4& header, std::span<std::byte, kGrhSize> out) {

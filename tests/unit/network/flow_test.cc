@@ -135,7 +135,7 @@ TEST(Flow, spreads_neighbouring_queue_pairs_over_the_sockets_of_a_port) {
 
 TEST(Grh, holds_an_ipv4_header_in_its_last_20_bytes) {
   const Flow flow = example_flow(true);
-  const transport::Grh grh = make_grh(flow, 100);
+  const wire::GrhBytes grh = make_grh(flow, 100);
   EXPECT_TRUE(std::all_of(grh.begin(), grh.begin() + 20, [](auto b) { return b == std::byte{0}; }));
   std::array<std::byte, kMaxNetworkHeaderBytes> headers;
   emit_headers(flow, 100, headers);
@@ -144,7 +144,7 @@ TEST(Grh, holds_an_ipv4_header_in_its_last_20_bytes) {
 
 TEST(Grh, is_the_ipv6_header) {
   const Flow flow = example_flow(false);
-  const transport::Grh grh = make_grh(flow, 100);
+  const wire::GrhBytes grh = make_grh(flow, 100);
   std::array<std::byte, kMaxNetworkHeaderBytes> headers;
   emit_headers(flow, 100, headers);
   EXPECT_TRUE(std::equal(grh.begin(), grh.end(), headers.begin()));

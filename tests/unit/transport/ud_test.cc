@@ -8,7 +8,7 @@ namespace weft::test {
 namespace {
 
 using obs::Counter;
-using transport::kGrhBytes;
+using wire::kGrhSize;
 using enum wire::Opcode;
 
 constexpr QKey kQKey{0x11223344};
@@ -51,7 +51,7 @@ class Ud : public testing::Test {
 
   QueueEnd end{ud_setup()};
   transport::UdRequester requester;
-  transport::Grh grh{};
+  wire::GrhBytes grh{};
   std::vector<std::byte> data = std::vector<std::byte>(1024);
 };
 
@@ -62,11 +62,11 @@ TEST_F(Ud, puts_the_global_header_before_the_data) {
   const auto done = end.take_receives();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_TRUE(done[0].ok());
-  EXPECT_EQ(done[0].byte_count, kGrhBytes + 60);
+  EXPECT_EQ(done[0].byte_count, kGrhSize + 60);
   EXPECT_EQ(done[0].source_qp, Qpn(0x345));
   EXPECT_TRUE(done[0].has_grh);
   EXPECT_EQ(done[0].immediate, 0xFEEDu);
-  EXPECT_EQ(end.copy_of(100, kGrhBytes), std::vector(grh.begin(), grh.end()));
+  EXPECT_EQ(end.copy_of(100, kGrhSize), std::vector(grh.begin(), grh.end()));
   EXPECT_EQ(end.copy_of(140, 60), std::vector(data.begin(), data.begin() + 60));
   EXPECT_EQ(end.memory()[200], std::byte{0xEE});
 }
@@ -118,7 +118,7 @@ TEST_F(Ud, takes_an_empty_datagram_into_40_bytes) {
   const auto done = end.take_receives();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_TRUE(done[0].ok());
-  EXPECT_EQ(done[0].byte_count, kGrhBytes);
+  EXPECT_EQ(done[0].byte_count, kGrhSize);
 }
 
 TEST_F(Ud, hears_nothing_before_it_is_ready_to_receive) {

@@ -287,9 +287,7 @@ class PathEnds : public PathSuite {
     EXPECT_TRUE(is_quiet(a.sends));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Over, PathEnds,
-                         testing::Values(Way{Wire::kDirect, false}, Way{Wire::kNeighbour, false}),
-                         way_name);
+INSTANTIATE_TEST_SUITE_P(Over, PathEnds, testing::ValuesIn(two_devices()), way_name);
 
 TEST_P(PathEnds, what_was_received_is_not_flushed) {
   // Also when nobody asked for its completion, and the news of it had time: on a wire the

@@ -100,6 +100,45 @@ TEST_P(PathVanished, a_peer_that_uses_it_gets_a_remote_access_error) {
   expect_vanished_at(b);
 }
 
+TEST_P(PathVanished, a_read_of_it_fails_also_before_one_that_is_refused) {
+  // Over frames the refusal of the second leaves in the same call as the answer to the first, which
+  // cannot be read.
+  for (const Vanish how : kHow) {
+    Link link = connect();
+    Memory near(a, 64);
+    Pages far(b, how);
+    far.vanish();
+    const RemoteAddress strange{far.region.address(), RemoteKey(0x12345)};
+    post(link.a, {.wr_id = 1, .op = SendOp::kRead, .remote = far.region.remote()},
+         {near.sge(0, 8)});
+    post(link.a, {.wr_id = 2, .op = SendOp::kRead, .remote = strange}, {near.sge(8, 8)});
+    EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kRemoteAccessError));
+    EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kFlushed));
+    EXPECT_TRUE(wait_until([&] { return link.b.state() == QpState::kError; }));
+  }
+}
+
+TEST_P(PathVanished, its_owner_counts_each_access_on_every_service) {
+  for (const Service service : {Service::kReliableConnection, Service::kUnreliableConnection}) {
+    for (const SendOp op : {SendOp::kWrite, SendOp::kSend}) {
+      SCOPED_TRACE(to_string(op));
+      QueuePairOptions options;
+      options.service = service;
+      Link link = connect(options);
+      Memory near(a, 64);
+      Pages far(b, Vanish::kUnmapped);
+      post_receive(link.b, 50, {far.region.sge()});
+      far.vanish();
+      const obs::Counters& counters = b.device.controller()->counters();
+      const std::uint64_t before = counters.get(obs::Counter::kVanishedMemory);
+      post(link.a, {.wr_id = 1, .op = op, .remote = far.region.remote()}, {near.sge()});
+      EXPECT_TRUE(wait_until([&] { return counters.get(obs::Counter::kVanishedMemory) > before; }));
+      pump_a_while();
+      EXPECT_EQ(counters.get(obs::Counter::kVanishedMemory), before + 1);
+    }
+  }
+}
+
 TEST_P(PathVanished, a_receive_buffer_of_it_fails_both_sides) {
   for (const Vanish how : kHow) {
     Link link = connect();
@@ -127,6 +166,26 @@ TEST_P(PathVanished, a_gather_list_of_it_fails_the_sender_alone) {
     EXPECT_TRUE(has_failed(next(a.sends), 2, CompletionStatus::kFlushed));
     EXPECT_TRUE(wait_until([&] { return link.a.state() == QpState::kError; }));
     EXPECT_EQ(link.b.state(), QpState::kReadyToSend) << "the peer did nothing wrong";
+  }
+}
+
+TEST_P(PathVanished, what_cannot_be_read_is_never_refused) {
+  // It is never sent: whatever is wrong at the peer, the peer does not learn of it.
+  for (const SendOp op : {SendOp::kWrite, SendOp::kSend}) {
+    SCOPED_TRACE(to_string(op));
+    Link link = connect();
+    Memory far(b, 64);
+    Pages near(a, Vanish::kUnmapped);
+    near.vanish();
+    Sge bad = far.sge();
+    bad.lkey = LocalKey(0x777);
+    post_receive(link.b, 50, {bad});
+    post(link.a, {.wr_id = 1, .op = op, .remote = {far.region.address(), RemoteKey(0x12345)}},
+         {near.region.sge(0, 8)});
+    EXPECT_TRUE(has_failed(next(a.sends), 1, CompletionStatus::kLocalProtectionError));
+    pump_a_while();
+    EXPECT_EQ(link.b.state(), QpState::kReadyToSend);
+    EXPECT_TRUE(is_quiet(b.receives));
   }
 }
 
