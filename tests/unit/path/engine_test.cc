@@ -178,6 +178,7 @@ class TimedRuns final : public FramedPath {
   void transmit(queue::QueuePair&, queue::Budget) override {}
   bool answer(queue::QueuePair&, bool) override { return false; }
   void release(queue::QueuePair&) override {}
+  void acknowledge_all(queue::QueuePair&) override {}
 
   std::vector<Nanoseconds> times;
 };
