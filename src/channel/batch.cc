@@ -38,6 +38,7 @@ Result<Channel::Taken> Channel::try_send_batch(std::span<const iovec> messages) 
       const std::size_t taken = channel.endpoint().take_batch(messages);
       if (taken > 0) {
         channel.sent();
+        if (taken < messages.size()) channel.context().await_room(channel);
         return Taken{taken, 0};
       }
     }

@@ -111,17 +111,17 @@ Result<std::size_t> Channel::try_send_any(std::span<const iovec> message, std::s
   Endpoint& endpoint = channel.endpoint();
   const bool moving_before = endpoint.send().moving();
   const std::uint64_t taken = endpoint.take(message, size_hint, channel.context().now());
+  const std::uint64_t total = bytes_in(message), rest = endpoint.send().rest_bytes();
   if (taken > 0) {
     channel.sent();
+    if (taken < total) channel.context().await_room(channel);
     return taken;
   }
-  const std::uint64_t total = bytes_in(message), rest = endpoint.send().rest_bytes();
   if (total == 0) return fail(Errc::kInvalidArgument, "message: is empty");
   if (rest != 0 && total > rest) {
     return fail(Errc::kInvalidArgument, "message: the rest of the message before it is missing");
   }
-  channel.blocked = true;
-  channel.context().activate(channel);
+  channel.context().await_room(channel);
   channel.context().round();
   if (channel.life() != Life::kOpen) return lost(channel);
   if (!moving_before) endpoint.await_answer(kLooksForAnswer, channel.context().now());
@@ -341,8 +341,7 @@ Result<void> Channel::close(Deadline deadline) {
       if (endpoint.finish(channel.is_being_left())) break;
       channel.see_off();
       if (channel.life() != Life::kOpen) continue;  // that was all
-      channel.blocked = true;
-      channel.context().activate(channel);
+      channel.context().await_room(channel);
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       result = fail(Errc::kTimedOut, "the peer did not take everything in time");

@@ -157,6 +157,11 @@ void ContextObject::activate(ChannelObject& channel) {
   }
 }
 
+void ContextObject::await_room(ChannelObject& channel) {
+  channel.blocked = true;
+  activate(channel);
+}
+
 void ContextObject::note_ready(ChannelObject& channel) {
   if (channel.ready) return;
   const bool something = channel.endpoint().receive().has_something();
@@ -229,10 +234,11 @@ bool ContextObject::visit(ChannelObject& channel) {
     channel.grown = true;
     grown_.push_back(&channel);
   }
+  const bool has_room = channel.blocked && endpoint.take_note_of_room();
   // The application looks too.
   const auto frames = static_cast<std::uint32_t>(endpoint.receive().figures().frames);
   if (std::exchange(channel.spoke, false)) channel.last_event_ns = now_;
-  if (frames == channel.frames_seen) return false;
+  if (frames == channel.frames_seen) return has_room;
   channel.frames_seen = frames;
   channel.last_event_ns = now_;
   return true;
@@ -381,6 +387,7 @@ bool ContextObject::arm() {
     const std::uint64_t before = channel.endpoint().receive().figures().frames;
     rest(channel);
     if (channel.endpoint().receive().figures().frames != before) found = true;
+    if (channel.blocked && channel.endpoint().take_note_of_room()) found = true;
     if ((channel.endpoint().busy() || channel.endpoint().unrung()) &&
         channel.life() == Life::kOpen) {
       ++i;

@@ -65,6 +65,8 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void know(ChannelObject& channel);
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
+  /// Whoever sends has something left: room at the peer counts as an event, and rings a sleeper.
+  void await_room(ChannelObject& channel);
   void note_ready(ChannelObject& channel);
   /// It is connected, has failed, or is not wanted any more.
   void end_connecting(ChannelObject& channel);

@@ -118,6 +118,7 @@ class Endpoint {
   /// For who takes many: the next message of a frame that was taken up before.
   bool deliver_next(View& message) { return receive_.deliver_next(message); }
   bool has_to_tell() const { return tell_wanted_; }
+  bool take_note_of_room() { return send_.take_note_of_room(); }
   std::optional<Incoming> deliver() {
     View view;
     if (receive_.deliver_next(view)) return Incoming(view);

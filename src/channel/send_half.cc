@@ -196,6 +196,7 @@ std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_h
   const bool later = !settings_.strict && !last_in_frame_ && has_steps_;
   if (!later) step(now);
   const std::uint64_t taken = take_any(vector, size_hint, now);
+  take_note_of_room();
   if (later) step(now);
   judge_small();
   return taken;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "channel/acknowledgement.h"
@@ -121,6 +122,13 @@ class SendHalf {
     if (ahead > next_ - consumed_) [[unlikely]]
       return note_impossible();
     consumed_ = consumed;
+  }
+
+  /// The peer has consumed frames, or read loans, since take() left something or since the last
+  /// call.
+  bool take_note_of_room() {
+    const std::uint32_t given_back = consumed_ + peer_pulled_;
+    return std::exchange(room_seen_, given_back) != given_back;
   }
 
   std::uint32_t channel() const { return channel_; }
@@ -301,6 +309,7 @@ class SendHalf {
   std::uint32_t base_ = 0;                            // of the first frame in the current ring
   std::uint32_t local_index_ = 0, remote_index_ = 0;  // of the slot for the next frame
   std::uint32_t consumed_ = 0;
+  std::uint32_t room_seen_ = 0;               // see take_note_of_room()
   std::uint32_t limit_ = 0, frame_most_ = 0;  // of the two rings together
   std::byte* frame_at_ = nullptr;             // the slot for the next frame, or the open one
   std::uint64_t remote_end_ = 0;              // where the peer's slot for it ends

@@ -77,7 +77,7 @@ class Drill {
         feed_.below(2) == 0 ? wire::Opcode::kUdSendOnly : wire::Opcode::kUdSendOnlyWithImmediate;
     packet.deth = {QKey(kQKey.value ^ (feed_.below(4) == 0 ? feed_.word() : 0)), Qpn(5)};
     const Frame frame = forge(packet, any_payload());
-    transport::on_datagram(end_.qp, frame.packet(), transport::Grh{});
+    transport::on_datagram(end_.qp, frame.packet(), wire::GrhBytes{});
   }
 
   ByteFeed& feed_;

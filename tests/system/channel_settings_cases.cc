@@ -162,6 +162,26 @@ void the_sender_makes_its_ring_when_it_was_told_to() {
   server.end_well();
 }
 
+/// A message that goes in pieces through a ring smaller than it, while the peer looks only when the
+/// sender has fallen asleep.
+void a_sender_that_waits_for_room_is_woken() {
+  const std::string large(5000, 'l');
+  Server server(1, [&](int, Context&, Channel& channel) {
+    std::this_thread::sleep_for(100ms);
+    HOLDS(received(channel) == large);
+  });
+  ContextOptions little;
+  little.budget_bytes = 64 << 10;  // not enough for a large ring
+  Context context = must(Context::create(little));
+  Settings settings = patient();
+  settings.order = ProvisionOrder::kBeforeControl;
+  Channel channel = server.connect(context, settings);
+  must(channel.send(large, channel::in(20s)));
+  HOLDS(channel.statistics().grows == 0 && channel.statistics().rendezvous == 0);
+  end(channel);
+  server.end_well();
+}
+
 /// A view's place says which ring it lies in: frames of the same length end as far apart as slots.
 void three_phases_and_back() {
   const std::vector<channel::PhaseSize> phases{{500, 4}, {5000, 4}, {50000, 4}};
@@ -169,6 +189,7 @@ void three_phases_and_back() {
   Server server(2, [&](int i, Context& context, Channel& channel) {
     for (const std::size_t bytes : {400u, 4000u, 40000u}) {
       HOLDS(received(channel) == std::string(bytes, 'a'));
+      must(channel.send("done with it", channel::in(20s)));
     }
     if (i == 0) {
       HOLDS(channel.statistics().receive_phase == 2);
@@ -188,11 +209,16 @@ void three_phases_and_back() {
   Context context = must(Context::create({}));
   Settings settings = patient();
   settings.phases = phases;
+  // Growth is postponed while the peer still has messages in the ring before.
+  const auto send_and_wait = [](Channel& channel, std::size_t bytes) {
+    must(channel.send(std::string(bytes, 'a'), channel::in(20s)));
+    HOLDS(received(channel) == "done with it");
+  };
   {
     Channel channel = server.connect(context, settings);
     std::uint32_t phase = 0;
     for (const std::size_t bytes : {400u, 4000u, 40000u}) {
-      must(channel.send(std::string(bytes, 'a'), channel::in(20s)));
+      send_and_wait(channel, bytes);
       const Statistics now = channel.statistics();
       HOLDS(now.send_phase == phase && now.grows == phase);
       ++phase;
@@ -204,9 +230,7 @@ void three_phases_and_back() {
   {
     settings.shrink_after_ns = 10'000'000;
     Channel channel = server.connect(context, settings);
-    for (const std::size_t bytes : {400u, 4000u, 40000u}) {
-      must(channel.send(std::string(bytes, 'a'), channel::in(20s)));
-    }
+    for (const std::size_t bytes : {400u, 4000u, 40000u}) send_and_wait(channel, bytes);
     wait_until(context, [&] { return channel.statistics().send_phase == 0; });
     HOLDS(channel.statistics().shrinks >= 2 && channel.statistics().repeats == 0);
     must(channel.send("small again", channel::in(20s)));
@@ -248,6 +272,7 @@ const Cases kSettingsCases{
     {"strict_mode_waits_and_flowing_mode_does_not", strict_mode_waits_and_flowing_mode_does_not},
     {"the_sender_makes_its_ring_when_it_was_told_to",
      the_sender_makes_its_ring_when_it_was_told_to},
+    {"a_sender_that_waits_for_room_is_woken", a_sender_that_waits_for_room_is_woken},
     {"three_phases_and_back", three_phases_and_back},
     {"a_channel_may_start_in_any_phase", a_channel_may_start_in_any_phase},
 };

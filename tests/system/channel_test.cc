@@ -70,6 +70,11 @@ TEST(ChannelSystem, the_sender_makes_its_ring_when_it_was_told_to) {
   HOLDS_UNDER_WEFT("the_sender_makes_its_ring_when_it_was_told_to");
 }
 
+TEST(ChannelSystem, a_sender_that_waits_for_room_is_woken) {
+  // A22: it has sent a part of a message, and slept when the peer made room for the rest.
+  HOLDS_UNDER_WEFT("a_sender_that_waits_for_room_is_woken");
+}
+
 TEST(ChannelSystem, channels_grow_through_three_phases_and_back) {
   // A8, A14, A21: the slot for answers outlives the rings; small messages use the largest one too.
   HOLDS_UNDER_WEFT("three_phases_and_back");
