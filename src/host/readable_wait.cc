@@ -19,42 +19,6 @@ namespace {
 
 constexpr std::size_t kMostFds = 31;
 
-/// Keeps signals pending while it lives, so that it can be seen which ones come. A thread that is
-/// cancelled gets its own mask back, too.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigset_t all;
-    sigfillset(&all);
-    // Those that a fault raises cannot wait.
-    for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
-  /// The thread's own mask.
-  const sigset_t& before() const { return before_; }
-
-  /// Of the signals that are about to be handled, one has a handler that does not restart calls.
-  bool interrupted() const {
-    sigset_t pending;
-    sigpending(&pending);
-    for (int number = 1; number < NSIG; ++number) {
-      if (sigismember(&pending, number) != 1 || sigismember(&before_, number) == 1) continue;
-      struct sigaction action {};
-      if (sigaction(number, nullptr, &action) != 0) continue;
-      const bool handled = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
-      if (handled && (action.sa_flags & SA_RESTART) == 0) return true;
-    }
-    return false;
-  }
-
- private:
-  sigset_t before_{};  ///< whole: masks are compared
-};
-
 /// A descriptor that is readable while a signal is pending that its thread would take.
 class PendingSignals {
  public:
@@ -94,6 +58,27 @@ int poll_as_allowed(pollfd* fds, nfds_t count, const timespec* end) {
 }
 
 }  // namespace
+
+SignalsHeld::SignalsHeld() {
+  sigset_t all;
+  sigfillset(&all);
+  // Those that a fault raises cannot wait.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
+}
+
+bool SignalsHeld::interrupted() const {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int number = 1; number < NSIG; ++number) {
+    if (sigismember(&pending, number) != 1 || sigismember(&before_, number) == 1) continue;
+    struct sigaction action {};
+    if (sigaction(number, nullptr, &action) != 0) continue;
+    const bool handled = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+    if (handled && (action.sa_flags & SA_RESTART) == 0) return true;
+  }
+  return false;
+}
 
 OnlyWaitIsCancelled::OnlyWaitIsCancelled() {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);

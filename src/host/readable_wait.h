@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include <csignal>
 #include <span>
 
 #include "weft/types.h"
@@ -22,6 +23,24 @@ class OnlyWaitIsCancelled {
 
  private:
   int before_ = 0;
+};
+
+/// While one lives, its thread's signals stay pending, but for those that a fault raises: whoever
+/// waits can see which ones come. A thread that is cancelled gets its own mask back, too.
+class SignalsHeld {
+ public:
+  SignalsHeld();
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+  /// The thread's own mask.
+  const sigset_t& before() const { return before_; }
+  /// Of the signals that are about to be handled, one has a handler that does not restart calls.
+  bool interrupted() const;
+
+ private:
+  sigset_t before_{};  ///< whole: masks are compared
 };
 
 /// 0: one of them is readable (see revents), the time is over, or for no reason; else errno, EINTR

@@ -18,5 +18,8 @@ bool filters_addresses();
 /// Unless WEFT_GIVE_WAY=off: a thread that polls in vain sleeps for moments where others wait for
 /// its processor.
 bool gives_way();
+/// Unless WEFT_BUSY_WAIT=off: a call that waits for an event looks for it for some microseconds
+/// before it sleeps, where messages have come so soon.
+bool waits_busily();
 
 }  // namespace weft::host

@@ -179,6 +179,35 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
     return sleep(channel, false, timeout_ns);
   }
   engine_.set_waker(Waker::kProgram);
+  const Nanoseconds begun = engine_.now();
+  if (const auto result = wait_busily(channel, begun, timeout_ns)) return *result;
+  const int error = wait_alone(channel, timeout_ns);
+  busy_wait_.slept(engine_.now() - begun);
+  return error;
+}
+
+std::optional<int> Waiting::wait_busily(ChannelObject& channel, Nanoseconds begun,
+                                        Nanoseconds timeout_ns) {
+  static const bool wanted = host::waits_busily();
+  const Nanoseconds most = wanted ? std::min(busy_wait_.begin(), timeout_ns) : 0;
+  if (most == 0) return std::nullopt;
+  // A signal that comes meanwhile would not end the sleep that follows.
+  const host::SignalsHeld held;
+  const ChannelObject::Fetch fetch(channel);
+  do {
+    engine_.poll();
+    if (channel.has_events()) {
+      busy_wait_.found();
+      return 0;
+    }
+    base::relax();
+  } while (engine_.now() - begun < most);
+  busy_wait_.missed();
+  if (held.interrupted()) return EINTR;
+  return std::nullopt;
+}
+
+int Waiting::wait_alone(ChannelObject& channel, Nanoseconds timeout_ns) {
   path::Source* const source = engine_.source();
   if (source != nullptr && source->active()) {
     if (wakes_left_.exchange(false, std::memory_order_relaxed)) source->serve();

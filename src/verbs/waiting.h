@@ -2,7 +2,8 @@
 // between what arrives and the program where that can be had (docs/progress.md, "Programs that
 // sleep"):
 //
-//  - a thread that waits inside our call sleeps on the sockets of links and ports itself;
+//  - a thread that waits inside our call looks for some microseconds, where that has been worth
+//    it, and then sleeps on the sockets of links and ports itself;
 //  - a program that waits by poll or epoll on a descriptor that does not block sleeps on the same
 //    sockets, which the descriptor carries, and makes progress when it asks for the event;
 //  - else the helper makes progress and so raises the descriptor. A descriptor that blocks carries
@@ -16,8 +17,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "base/busy_wait.h"
 #include "base/lock.h"
 #include "host/fd_flags.h"
 #include "path/engine.h"
@@ -59,6 +62,9 @@ class Waiting final : private host::FlagsListener {
 
   std::vector<int> sockets() const;
   void add_sockets(std::vector<pollfd>& fds) const;
+  /// 0: an event came before it was worth sleeping; EINTR: a signal did. Nothing: sleep.
+  std::optional<int> wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns);
+  int wait_alone(ChannelObject& channel, Nanoseconds timeout_ns);
   void request_wake();
   void look_into_rings(path::Source& source);
   bool nothing_has_come();
@@ -66,6 +72,7 @@ class Waiting final : private host::FlagsListener {
 
   path::Engine& engine_;
   std::atomic<std::uint32_t> sleepers_{0};        ///< threads that sleep inside wait()
+  base::BusyWait busy_wait_;                      ///< of the one thread that waits in our call
   std::atomic<bool> wakes_left_{false};           ///< in the sockets, by who slept there
   base::Lock lock_;                               ///< taken to change what follows
   std::atomic<ChannelObject*> carrier_{nullptr};  ///< whose descriptor carries the sockets

@@ -129,20 +129,23 @@ inline void between_two_processes(WaitPath path, const WaitingWork& first,
 
 enum class Way {
   kCall,          ///< ibv_get_cq_event, on a descriptor that blocks
+  kBusyCall,      ///< the same, which looks for a while before it sleeps
   kPoll,          ///< poll, on one that does not block
   kSelect,        ///< select, the same
   kEpoll,         ///< epoll, the same
   kEdge,          ///< epoll, told once of each change
   kPollThenCall,  ///< poll, on a descriptor that blocks: a readable one has an event
 };
-inline constexpr std::array kAllWays{Way::kCall,  Way::kPoll, Way::kSelect,
-                                     Way::kEpoll, Way::kEdge, Way::kPollThenCall};
+inline constexpr std::array kAllWays{Way::kCall,  Way::kBusyCall, Way::kPoll,        Way::kSelect,
+                                     Way::kEpoll, Way::kEdge,     Way::kPollThenCall};
 
 inline std::string name_of(Way way) {
-  constexpr std::array kNames{"call", "poll", "select", "epoll", "edge", "poll_then_call"};
+  constexpr std::array kNames{"call",  "busy_call", "poll",          "select",
+                              "epoll", "edge",      "poll_then_call"};
   return kNames[static_cast<std::size_t>(way)];
 }
-inline bool blocks(Way way) { return way == Way::kCall || way == Way::kPollThenCall; }
+inline bool waits_in_call(Way way) { return way == Way::kCall || way == Way::kBusyCall; }
+inline bool blocks(Way way) { return waits_in_call(way) || way == Way::kPollThenCall; }
 
 /// What a suite runs with.
 using WaitSetting = std::tuple<WaitPath, Way>;
@@ -167,6 +170,12 @@ inline bool is_readable(int fd, int wait_ms = 0) {
 /// How often this thread has gone to sleep in ppoll(), which waiting_ways_test.cc counts: weft's
 /// calls that wait sleep there, and programs here do not.
 std::uint64_t sleeps_of_this_thread();
+
+/// The next time that this thread looks at a socket, or goes to sleep in ppoll(), it gets SIGUSR1
+/// there (waiting_signals_test.cc).
+void raise_at_next_look();
+/// For ppoll() and recvmsg().
+void raise_what_is_due();
 
 /// An event that has been taken and acknowledged; null: there is none (errno).
 inline ibv_cq* take_event(ibv_comp_channel* channel) {
@@ -212,7 +221,7 @@ class Waiter {
     const std::uint64_t sleeps = sleeps_of_this_thread();
     ibv_cq* const cq = take_event(channel_);
     if (cq == nullptr) WEFT_REQUIRE(errno == EAGAIN && !blocks(way_));
-    if (alone_ && way_ != Way::kCall) WEFT_REQUIRE(sleeps_of_this_thread() == sleeps);
+    if (alone_ && !waits_in_call(way_)) WEFT_REQUIRE(sleeps_of_this_thread() == sleeps);
     return cq;
   }
   void sleep() const {
@@ -220,6 +229,7 @@ class Waiter {
     fd_set set;
     switch (way_) {
       case Way::kCall:
+      case Way::kBusyCall:
         return;  // in take()
       case Way::kPoll:
       case Way::kPollThenCall:
@@ -330,9 +340,13 @@ class WaitingSuite : public testing::TestWithParam<WaitSetting> {
 
   /// The same work on both sides, but for who begins.
   static void both(const std::function<void(const Wire&, Turn)>& work) {
+    const auto play = [&](const Wire& peer, Turn turn) {
+      setenv("WEFT_BUSY_WAIT", way() == Way::kBusyCall ? "on" : "off", 1);
+      work(peer, turn);
+    };
     between_two_processes(
-        path(), [&](const Wire& peer) { work(peer, Turn::kFirst); },
-        [&](const Wire& peer) { work(peer, Turn::kSecond); });
+        path(), [&](const Wire& peer) { play(peer, Turn::kFirst); },
+        [&](const Wire& peer) { play(peer, Turn::kSecond); });
   }
   static void against_sleeper(std::uint64_t rounds, const WaitingWork& work) {
     between_two_processes(path(), work, [=](const Wire& peer) {

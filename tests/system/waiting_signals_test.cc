@@ -1,8 +1,27 @@
 // Threads that sleep in ibv_get_cq_event, on the sockets of links and ports themselves, and are
 // interrupted or cancelled there: as in a read, and those who wait after them are woken as before.
 #include <pthread.h>
+#include <sys/socket.h>
 
+#include "support/next_function.h"
 #include "system/waiting_kit.h"
+
+namespace {
+thread_local bool signal_is_due = false;
+}
+
+void weft::test::raise_at_next_look() { signal_is_due = true; }
+
+void weft::test::raise_what_is_due() {
+  if (std::exchange(signal_is_due, false)) raise(SIGUSR1);
+}
+
+/// In place of the C library's: weft looks at its sockets here.
+extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  static auto* const real = weft::test::next<ssize_t(int, msghdr*, int)>("recvmsg");
+  weft::test::raise_what_is_due();
+  return real(fd, message, flags);
+}
 
 namespace weft::test {
 namespace {
@@ -96,6 +115,40 @@ TEST_P(WaitingSignals, end_the_call_or_restart_it_and_no_message_is_lost) {
           });
         }
         peer.sync();
+      });
+}
+
+TEST(WaitingSignalsFramed, one_that_comes_while_a_thread_looks_before_it_sleeps_ends_the_call) {
+  constexpr int kMostGames = 100;
+  between_two_processes(
+      WaitPath::kFramed,
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        struct sigaction action {};
+        action.sa_handler = [](int) { ++signals_handled; };
+        WEFT_REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
+        bool over = false;
+        for (int games = 1; !over; ++games) {
+          program.play(peer, Turn::kFirst, kFewRounds, Way::kCall);
+          // It may have been armed after the last message; nothing comes from now on.
+          program.queue.arm();
+          signals_handled = 0;
+          const std::uint64_t sleeps = sleeps_of_this_thread();
+          raise_at_next_look();
+          while (take_event(program.channel.shown) != nullptr) {
+          }
+          WEFT_REQUIRE(errno == EINTR && signals_handled == 1);
+          over = sleeps_of_this_thread() == sleeps || games == kMostGames;
+          peer.put(over);
+        }
+      },
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        do {
+          program.play(peer, Turn::kSecond, kFewRounds, Way::kCall);
+        } while (!peer.get<bool>());
       });
 }
 

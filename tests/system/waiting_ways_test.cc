@@ -18,6 +18,7 @@ extern "C" int ppoll(pollfd* fds, nfds_t count, const timespec* limit, const sig
   static auto* const real =
       weft::test::next<int(pollfd*, nfds_t, const timespec*, const sigset_t*)>("ppoll");
   ++sleeps;
+  weft::test::raise_what_is_due();
   return real(fds, count, limit, mask);
 }
 
