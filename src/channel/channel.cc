@@ -268,6 +268,7 @@ Result<std::optional<Message>> Channel::try_receive_any() {
       return lost(channel);
     }
     if (!incoming) {
+      channel.look_after_unrung();
       channel.ready = false;
       const bool let_others_run = channel.context().in_vain(vain);
       guard.unlock();

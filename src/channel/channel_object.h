@@ -115,9 +115,13 @@ class ChannelObject final : public Wires {
     if (region != nullptr) return take_back_region(message, region);
     endpoint_->release_view(frame);
   }
-  // Who was not rung for is looked after until it is certain that it looked by itself.
   void took_back() {
     endpoint_->released();
+    look_after_unrung();
+  }
+  /// Keeps polling for a peer that was told something and not notified, until it is certain that it
+  /// looked by itself.
+  void look_after_unrung() {
     if (endpoint_->unrung() && !looked_after() && life_ == Life::kOpen) look_after();
   }
   /// Something was sent.

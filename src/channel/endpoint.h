@@ -122,10 +122,9 @@ class Endpoint {
   std::optional<Incoming> deliver() {
     View view;
     if (receive_.deliver_next(view)) return Incoming(view);
-    if (auto message = receive_.deliver()) return message;
-    if (!scan()) return std::nullopt;
     auto message = receive_.deliver();
-    note_progress();
+    if (!message && scan()) message = receive_.deliver();
+    note_progress();  // pieces give room back even while the rest of their message is missing
     return message;
   }
   void release(Incoming& message) {

@@ -352,6 +352,24 @@ TEST(Growth, a_refused_message_goes_in_pieces) {
   EXPECT_EQ(pair.here.endpoint.send().figures().refusals, 1u);
 }
 
+// A receiver that stops looking finds pieces in its last round; the application takes them later.
+TEST(Growth, pieces_of_a_message_that_is_not_whole_give_their_room_back) {
+  SimulatedPair pair{Settings{}};
+  pair.there.wires.refuse_next = 1;
+  const std::string large = text_of(5000);
+  pair.send(large);
+  pair.settle();  // refused
+  std::string rest = large;
+  while (const std::uint64_t sent = pair.send(rest)) {
+    rest.erase(0, sent);
+    pair.settle();
+  }
+  ASSERT_GT(rest.size(), 0u);
+  EXPECT_EQ(pair.receive(), std::nullopt);
+  carry_out(pair.there);  // nobody makes progress there
+  EXPECT_GT(pair.send(rest), 0u);
+}
+
 TEST(Growth, is_asked_for_again_after_the_pause) {
   SimulatedPair pair{Settings{}};
   pair.there.wires.refuse_next = 1;
