@@ -171,8 +171,8 @@ inline bool is_readable(int fd, int wait_ms = 0) {
 /// calls that wait sleep there, and programs here do not.
 std::uint64_t sleeps_of_this_thread();
 
-/// The next time that this thread looks at a socket, or goes to sleep in ppoll(), it gets SIGUSR1
-/// there (waiting_signals_test.cc).
+/// The next time that this thread looks at a socket, or goes to sleep in ppoll(), with signals held
+/// back, it gets SIGUSR1 there (waiting_signals_test.cc).
 void raise_at_next_look();
 /// For ppoll() and recvmsg().
 void raise_what_is_due();
