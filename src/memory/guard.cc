@@ -60,7 +60,11 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 // Under some runtimes (tsan) handlers run with more signals blocked than we asked for, and the long
 // jump does not restore the mask. longjmp and not _longjmp, which tsan does not know. The kernel's
 // signal set is 8 bytes, whatever sigset_t is.
-[[noreturn]] void resume(guard::Recovery& recovery, const void* context, Fault fault) {
+//
+// asan keeps locals in frames of its own, and after a long jump frees those whose functions lie
+// below the stack pointer: here, on an alternate stack, it would take frames in use for such.
+[[noreturn, gnu::no_sanitize_address]] void resume(guard::Recovery& recovery, const void* context,
+                                                   Fault fault) {
   sigset_t mask;
   sigemptyset(&mask);
   std::memcpy(&mask, &static_cast<const ucontext_t*>(context)->uc_sigmask, _NSIG / 8);
@@ -68,7 +72,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   longjmp(recovery.where, static_cast<int>(fault));
 }
 
-void on_fault(int signal, siginfo_t* info, void* context) {
+[[gnu::no_sanitize_address]] void on_fault(int signal, siginfo_t* info, void* context) {
   // Only faults of this thread's own instructions are ours; a sent signal has si_code <= 0.
   if (info->si_code > 0) {
     if (guard::leave_leaf(context, kind_of(signal, *info))) return;
