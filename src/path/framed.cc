@@ -20,9 +20,9 @@
 namespace weft::path {
 namespace {
 
+using network::OutFrame;
 using queue::Budget;
 using queue::QueuePair;
-using transport::OutFrame;
 
 constexpr std::size_t kBatch = 64;
 /// What the largest datagrams hold, so that a long message leaves in as few as possible: a port
@@ -172,7 +172,7 @@ struct Batch {
   bool was_held = false;  ///< it has an acknowledgement that had been held back
 
   /// For another frame, whatever memory it names.
-  static bool has_keys_left() { return memory::Flight::has_room_to_keep(transport::kMaxSge); }
+  static bool has_keys_left() { return memory::Flight::has_room_to_keep(network::kMaxSge); }
   void clear() {
     for (std::size_t i = 0; i < count; ++i) frames[i].release();
     count = answers = 0;

@@ -28,7 +28,7 @@ CheckCode icrc_of(const network::Flow& flow, std::span<const std::byte> packet) 
 }
 
 /// Returns the packet's bytes; none when payload could not be read.
-std::span<const std::byte> serialise(const transport::OutFrame& frame, PacketBytes& out) {
+std::span<const std::byte> serialise(const network::OutFrame& frame, PacketBytes& out) {
   std::size_t size = wire::emit_headers(frame.headers, out);
   const std::size_t pad = frame.headers.bth.pad_count;
   WEFT_ASSERT(pad <= kMaxPad && size + frame.payload_bytes() + pad <= out.size());

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "network/flow.h"
-#include "transport/frame.h"
+#include "network/frame.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -26,7 +26,7 @@ inline unsigned slot_of(Qpn number) { return (number.value >> kNumberBlockBits) 
 
 /// A frame and its way.
 struct Outgoing {
-  const transport::OutFrame* frame;
+  const network::OutFrame* frame;
   network::Flow flow;
 };
 

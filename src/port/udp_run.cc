@@ -22,7 +22,7 @@ constexpr bool kShortCall = false;
 constexpr bool kShortCall = true;
 #endif
 
-std::size_t frame_bytes(const transport::OutFrame& frame) {
+std::size_t frame_bytes(const network::OutFrame& frame) {
   return frame.headers.info().header_bytes + frame.payload_bytes() + frame.headers.bth.pad_count +
          wire::kIcrcSize;
 }
@@ -88,7 +88,7 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
   return frames.size();
 }
 
-void UdpRun::add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
+void UdpRun::add(const network::OutFrame& frame, const wire::IcrcPrefix& prefix,
                  std::uint16_t identification) {
   std::byte* const at = scratch_.data() + bytes_;
   const std::size_t header_bytes = frame.headers.info().header_bytes;

@@ -44,7 +44,7 @@ class UdpRun {
   static constexpr std::size_t kMaxPad = 3;
   static constexpr std::size_t kControlBytes = 3 * CMSG_SPACE(sizeof(int));
 
-  void add(const transport::OutFrame& frame, const wire::IcrcPrefix& prefix,
+  void add(const network::OutFrame& frame, const wire::IcrcPrefix& prefix,
            std::uint16_t identification);
   void put_control(int level, int type, const void* value, std::size_t size);
   void put_quality(const network::Flow& flow);

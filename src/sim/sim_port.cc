@@ -33,7 +33,7 @@ network::Flow flow_of(const wire::Datagram& datagram) {
 }
 
 void build(const port::Outgoing& out, SimFrame& to) {
-  const transport::OutFrame& from = *out.frame;
+  const network::OutFrame& from = *out.frame;
   const std::size_t pad = from.headers.bth.pad_count;
   const std::size_t headers = from.headers.info().header_bytes;
   const std::size_t transport_bytes = headers + from.payload_bytes() + pad + wire::kIcrcSize;

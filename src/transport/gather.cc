@@ -6,7 +6,7 @@
 namespace weft::transport {
 using queue::for_each_part;
 
-bool add_place(OutFrame& frame, memory::Place place, std::uint64_t n) {
+bool add_place(network::OutFrame& frame, memory::Place place, std::uint64_t n) {
   if (place.vmm->identity()) {
     frame.add_piece(nullptr, {reinterpret_cast<std::byte*>(place.address), n, 0});
     return true;
@@ -22,7 +22,7 @@ bool add_place(OutFrame& frame, memory::Place place, std::uint64_t n) {
 }
 
 CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::uint32_t offset,
-                        std::uint32_t n, OutFrame& frame) {
+                        std::uint32_t n, network::OutFrame& frame) {
   if (n == 0) return CompletionStatus::kSuccess;
   if (wqe.is_inline()) {
     frame.add_inline({wqe.inline_bytes() + offset, n});

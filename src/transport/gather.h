@@ -7,19 +7,19 @@
 #include <cstdint>
 #include <span>
 
+#include "network/frame.h"
 #include "queue/queue_pair.h"
-#include "transport/frame.h"
 
 namespace weft::transport {
 
 /// Adds message bytes [offset, offset + n) of a send element to the frame, as views. Their keys are
-/// kept (memory::Flight::keep) until the caller has sent the frame; it has room for kMaxSge more.
-/// Anything but kSuccess is the status with which the element fails; the frame is then not to be
-/// sent.
+/// kept (memory::Flight::keep) until the caller has sent the frame; it has room for
+/// network::kMaxSge more. Anything but kSuccess is the status with which the element fails; the
+/// frame is then not to be sent.
 CompletionStatus gather(queue::QueuePair& qp, const queue::SendWqe& wqe, std::uint32_t offset,
-                        std::uint32_t n, OutFrame& frame);
+                        std::uint32_t n, network::OutFrame& frame);
 
 /// Adds one contiguous, checked place to the frame as views; false on a fault.
-bool add_place(OutFrame& frame, memory::Place place, std::uint64_t n);
+bool add_place(network::OutFrame& frame, memory::Place place, std::uint64_t n);
 
 }  // namespace weft::transport

@@ -8,7 +8,7 @@ namespace weft::transport {
 
 CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe& wqe,
                                      wire::Service service, std::uint32_t offset, Psn psn,
-                                     OutFrame& frame, bool* last) {
+                                     network::OutFrame& frame, bool* last) {
   const std::uint32_t n = std::min(bytes(qp.attributes.path_mtu), wqe.length - offset);
   const bool is_first = offset == 0;
   const bool is_last = offset + n == wqe.length;

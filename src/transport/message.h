@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "network/frame.h"
 #include "queue/queue_pair.h"
 #include "target/message.h"
-#include "transport/frame.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
 
@@ -61,10 +61,10 @@ inline target::MessageInfo message_info(const queue::QueuePair& qp, const wire::
 /// status with which the element fails. `last` tells whether the frame ends the message.
 CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe& wqe,
                                      wire::Service service, std::uint32_t offset, Psn psn,
-                                     OutFrame& frame, bool* last);
+                                     network::OutFrame& frame, bool* last);
 
 /// Starts the headers of any frame of a connected service.
-inline void begin_frame(const queue::QueuePair& qp, Psn psn, OutFrame& frame) {
+inline void begin_frame(const queue::QueuePair& qp, Psn psn, network::OutFrame& frame) {
   frame.headers.bth = {};
   frame.headers.bth.dest_qp = qp.attributes.remote_qpn;
   frame.headers.bth.psn = psn;

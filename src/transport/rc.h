@@ -19,9 +19,9 @@
 #include <memory>
 #include <span>
 
+#include "network/frame.h"
 #include "queue/queue_pair.h"
 #include "transport/ack_requests.h"
-#include "transport/frame.h"
 #include "transport/window.h"
 #include "wire/packet.h"
 
@@ -74,7 +74,7 @@ void start(RcRequester& rq, const queue::QueuePair& qp);
 /// Builds the next request frame, if there is one that may go out now. The keys of its payload are
 /// kept (memory::Flight::keep) until the caller has sent it. Local work is not done while the
 /// thread keeps any, since it waits for those who use memory: see waits_for_sending().
-bool next_request(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+bool next_request(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now, network::OutFrame& frame);
 
 /// The cursor stands on local work, for which what was built has to be sent first.
 bool waits_for_sending(const RcRequester& rq, queue::QueuePair& qp);
@@ -82,12 +82,12 @@ bool waits_for_sending(const RcRequester& rq, queue::QueuePair& qp);
 /// As many sends of one frame each, from the cursor on, as are new and nothing out of the ordinary.
 /// Gives how many of `frames` were built; the ordinary way goes on behind them.
 std::size_t next_shorts(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
-                        std::span<OutFrame> frames);
+                        std::span<network::OutFrame> frames);
 /// Behind `before`, which next_request() has just built: as many of the frames that follow in the
 /// same message as need no more than a new place and number. Their memory is asked for only once.
 /// Gives how many of `frames` were built; the ordinary way goes on behind them.
 std::size_t next_middles(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
-                         const OutFrame& before, std::span<OutFrame> frames);
+                         const network::OutFrame& before, std::span<network::OutFrame> frames);
 
 /// ACK, NAK, read response, atomic response.
 void on_response(RcRequester& rq, queue::QueuePair& qp, const wire::Packet& packet,
@@ -188,7 +188,7 @@ bool on_plain_request(RcResponder& rs, queue::QueuePair& qp, std::span<const std
 /// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The key of
 /// a read response is kept (memory::Flight::keep) until the caller has sent the frame; it has room
 /// for one more.
-bool next_answer(RcResponder& rs, queue::QueuePair& qp, OutFrame& frame);
+bool next_answer(RcResponder& rs, queue::QueuePair& qp, network::OutFrame& frame);
 
 /// The payload of the answer's frame with this number could not be read.
 void on_fault(RcResponder& rs, queue::QueuePair& qp, Psn psn);

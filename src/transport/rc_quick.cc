@@ -18,7 +18,7 @@ using queue::QueuePair;
 using queue::SendWqe;
 
 std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
-                        std::span<OutFrame> frames) {
+                        std::span<network::OutFrame> frames) {
   if (rq.offset != 0 || rq.phase != RcRequester::Phase::kReady || rq.probe_due || rq.went_back ||
       now < rq.busy_until || qp.state.load(std::memory_order_acquire) != QpState::kReadyToSend) {
     return 0;
@@ -30,10 +30,10 @@ std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
     const Psn psn = rq.next_new;
     if (wqe.op != SendOp::kSend || wqe.started || wqe.finished || wqe.length > mtu ||
         has(wqe.flags, SendFlags::kFence) || (psn + 1).distance_from(rq.unacked) > window ||
-        !memory::Flight::has_room_to_keep(kMaxSge)) {
+        !memory::Flight::has_room_to_keep(network::kMaxSge)) {
       break;
     }
-    OutFrame& frame = frames[n];
+    network::OutFrame& frame = frames[n];
     if (gather(qp, wqe, 0, wqe.length, frame) != CompletionStatus::kSuccess) {
       frame.release();
       break;
@@ -53,8 +53,8 @@ std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
   return n;
 }
 
-std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const OutFrame& before,
-                         std::span<OutFrame> frames) {
+std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now,
+                         const network::OutFrame& before, std::span<network::OutFrame> frames) {
   const wire::OpcodeInfo& info = before.headers.info();
   if (info.is_last_or_only() || rq.offset == 0 || before.element != rq.cursor) return 0;
   const SendWqe& wqe = qp.sq.at(rq.cursor);
@@ -78,7 +78,7 @@ std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now, const 
   common.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
   for (std::uint32_t i = 0; i < n; ++i) {
     const Psn psn = first + i;
-    OutFrame& frame = frames[i];
+    network::OutFrame& frame = frames[i];
     frame.headers.bth = common;
     frame.headers.bth.psn = psn;
     frame.headers.bth.ack_request = ask_for_acknowledgement(rq, psn, false, false, now);

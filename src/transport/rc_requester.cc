@@ -292,7 +292,7 @@ std::uint32_t read_bytes(const RcRequester& rq, const SendWqe& wqe, std::uint32_
 }
 
 bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
-               OutFrame& frame) {
+               network::OutFrame& frame) {
   const std::uint32_t mtu = mtu_of(qp);
   const std::uint32_t n = read_bytes(rq, wqe, mtu);
   begin_frame(qp, psn, frame);
@@ -307,7 +307,7 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
 }
 
 bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
-                 OutFrame& frame) {
+                 network::OutFrame& frame) {
   begin_frame(qp, psn, frame);
   frame.headers.bth.ack_request = true;
   if (wqe.op == SendOp::kAtomicWrite) {
@@ -330,7 +330,7 @@ bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseco
 }
 
 bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
-                  OutFrame& frame) {
+                  network::OutFrame& frame) {
   bool last = false;
   const CompletionStatus status =
       build_message_frame(qp, wqe, wire::Service::kRc, rq.offset, psn, frame, &last);
@@ -348,7 +348,7 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
 }
 
 /// The oldest frame once more, to hear what the peer has. Answers are simply asked for again.
-bool emit_probe(RcRequester& rq, QueuePair& qp, OutFrame& frame) {
+bool emit_probe(RcRequester& rq, QueuePair& qp, network::OutFrame& frame) {
   rq.probe_due = false;
   if (all_acknowledged(rq) || rq.went_back || rq.phase != RcRequester::Phase::kReady) return false;
   const SendWqe& wqe = qp.sq.front();
@@ -394,7 +394,7 @@ void start(RcRequester& rq, const QueuePair& qp) {
   reset_retries(rq, qp);
 }
 
-bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, network::OutFrame& frame) {
   if (now < rq.busy_until) return false;
   rq.busy_until = 0;
   if (rq.probe_due && qp.can_send() && emit_probe(rq, qp, frame)) return true;

@@ -70,7 +70,7 @@ void defer(RcResponder& rs, QueuePair& qp) {
 /// Adds what a peer reads to the frame, as views; false: it may not, or the memory is gone. The key
 /// is kept until the caller has sent the frame.
 bool add_read(const QueuePair& qp, const RcAnswer& answer, std::uint32_t offset, std::uint32_t n,
-              OutFrame& frame) {
+              network::OutFrame& frame) {
   if (!target::serves(qp, Access::kRemoteRead)) return false;
   const auto place = qp.shared->keys->keep_remote(
       answer.key, {qp.pd, qp.qpn, answer.address + offset, n, Access::kRemoteRead, answer.use});
@@ -353,7 +353,8 @@ bool in_sequence(const RcResponder& rs, const wire::OpcodeInfo& info) {
 
 // ---- answers --------------------------------------------------------------------------------
 
-bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFrame& frame) {
+bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer,
+                        network::OutFrame& frame) {
   const std::uint32_t mtu = bytes(qp.attributes.path_mtu);
   const std::uint32_t offset = answer.next_frame * mtu;
   const std::uint32_t n = std::min(mtu, answer.part_end - offset);
@@ -387,7 +388,7 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer, OutFra
   return true;
 }
 
-void build_atomic_response(const QueuePair& qp, RcAnswer& answer, OutFrame& frame) {
+void build_atomic_response(const QueuePair& qp, RcAnswer& answer, network::OutFrame& frame) {
   begin_frame(qp, answer.first_psn, frame);
   frame.headers.bth.opcode = wire::Opcode::kRcAtomicAcknowledge;
   frame.headers.aeth = wire::Aeth::ack(answer.msn);
@@ -396,7 +397,7 @@ void build_atomic_response(const QueuePair& qp, RcAnswer& answer, OutFrame& fram
   answer.answered = true;
 }
 
-void build_acknowledge(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
+void build_acknowledge(RcResponder& rs, QueuePair& qp, network::OutFrame& frame) {
   const bool ack = rs.reply == Reply::kAck;
   begin_frame(qp, ack ? rs.expected - 1 : rs.expected, frame);
   frame.headers.bth.opcode = wire::Opcode::kRcAcknowledge;
@@ -474,7 +475,7 @@ void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   }
 }
 
-bool next_answer(RcResponder& rs, QueuePair& qp, OutFrame& frame) {
+bool next_answer(RcResponder& rs, QueuePair& qp, network::OutFrame& frame) {
   for (std::uint32_t i = 0; i < rs.answers_count && qp.can_receive(); ++i) {
     RcAnswer& answer = answer_at(rs, qp, i);
     if (!answer.pending) continue;

@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
+#include "network/frame.h"
 #include "queue/queue_pair.h"
-#include "transport/frame.h"
 #include "transport/guess_limit.h"
 #include "wire/packet.h"
 
@@ -25,7 +25,7 @@ struct UcRequester {
 };
 
 void start(UcRequester& rq, const queue::QueuePair& qp);
-bool next_request(UcRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+bool next_request(UcRequester& rq, queue::QueuePair& qp, Nanoseconds now, network::OutFrame& frame);
 /// The port took every frame that was built: elements that are all out complete, since nobody will
 /// acknowledge them.
 void on_sent(UcRequester& rq, queue::QueuePair& qp);

@@ -16,7 +16,7 @@ void start(UdRequester& rq, const QueuePair& qp) {
   rq.cursor = qp.sq.head();
 }
 
-bool next_request(UdRequester& rq, QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+bool next_request(UdRequester& rq, QueuePair& qp, Nanoseconds now, network::OutFrame& frame) {
   while (may_transmit(qp, rq.cursor, now, rq.delay_until)) {
     queue::SendWqe& wqe = qp.sq.at(rq.cursor);
     frame.element = rq.cursor;

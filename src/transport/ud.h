@@ -3,8 +3,8 @@
 // send_lock, responder under its recv_lock.
 #pragma once
 
+#include "network/frame.h"
 #include "queue/queue_pair.h"
-#include "transport/frame.h"
 #include "wire/ipv6.h"
 #include "wire/packet.h"
 
@@ -17,7 +17,7 @@ struct UdRequester {
 };
 
 void start(UdRequester& rq, const queue::QueuePair& qp);
-bool next_request(UdRequester& rq, queue::QueuePair& qp, Nanoseconds now, OutFrame& frame);
+bool next_request(UdRequester& rq, queue::QueuePair& qp, Nanoseconds now, network::OutFrame& frame);
 /// The port took every frame that was built: their elements complete.
 void on_sent(UdRequester& rq, queue::QueuePair& qp);
 /// The payload of a frame of this element could not be read: the memory has gone.

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "memory/flight.h"
+#include "network/frame.h"
 #include "obs/log.h"
 #include "path/direct.h"
 #include "path/framed.h"
-#include "transport/frame.h"
 #include "transport/qp_state.h"
 #include "verbs/limits.h"
 #include "verbs/srq_object.h"
@@ -47,8 +47,8 @@ DeviceInfo describe(const ControllerSetup& setup, base::Random& random) {
     info.max_queue_pairs = setup.kind == NodeKind::kHost ? kHostQueuePairs : kAdapterQueuePairs;
   }
   info.max_queue_depth = kMaxQueueDepth;
-  info.max_sge = transport::kMaxSge;
-  info.max_inline_bytes = transport::kMaxInlineBytes;
+  info.max_sge = network::kMaxSge;
+  info.max_inline_bytes = network::kMaxInlineBytes;
   info.max_completions = kMaxCompletions;
   info.max_rd_atomic = kMaxRdAtomic;
   return info;

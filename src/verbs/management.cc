@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "network/flow.h"
+#include "network/frame.h"
 #include "path/directory.h"
-#include "transport/frame.h"
 #include "verbs/controller.h"
 #include "wire/packet.h"
 
@@ -45,7 +45,7 @@ bool Controller::send_management(const Gid& source, const Gid& destination,
                                  std::span<const std::byte, kManagementBytes> bytes) {
   for (const PortSetup& port : ports_) {
     if (port.address != source || port.wire == nullptr || inherited()) continue;
-    transport::OutFrame frame;
+    network::OutFrame frame;
     wire::Packet& headers = frame.headers;
     headers.bth.opcode = wire::Opcode::kUdSendOnly;
     headers.bth.dest_qp = path::kManagementQpn;

@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "transport/frame.h"
+#include "network/frame.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "weft/verbs.h"
@@ -20,13 +20,13 @@ Result<void> in_range(std::string_view name, std::uint32_t value, std::uint32_t 
 Result<void> check_limits(const QueuePairLimits& limits) {
   if (auto ok = in_range("limits.max_send_wr", limits.max_send_wr, kMaxQueueDepth); !ok) return ok;
   if (auto ok = in_range("limits.max_recv_wr", limits.max_recv_wr, kMaxQueueDepth); !ok) return ok;
-  if (auto ok = in_range("limits.max_send_sge", limits.max_send_sge, transport::kMaxSge); !ok) {
+  if (auto ok = in_range("limits.max_send_sge", limits.max_send_sge, network::kMaxSge); !ok) {
     return ok;
   }
-  if (auto ok = in_range("limits.max_recv_sge", limits.max_recv_sge, transport::kMaxSge); !ok) {
+  if (auto ok = in_range("limits.max_recv_sge", limits.max_recv_sge, network::kMaxSge); !ok) {
     return ok;
   }
-  return in_range("limits.max_inline_bytes", limits.max_inline_bytes, transport::kMaxInlineBytes);
+  return in_range("limits.max_inline_bytes", limits.max_inline_bytes, network::kMaxInlineBytes);
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ Result<std::shared_ptr<SrqObject>> ProtectionDomain::make_srq(std::uint32_t max_
                                                               std::uint32_t max_sge) const {
   if (max_wr == 0) return fail(Errc::kInvalidArgument, "max_wr: 0 buffers serve nobody");
   if (auto ok = in_range("max_wr", max_wr, kMaxQueueDepth); !ok) return tl::unexpected(ok.error());
-  if (auto ok = in_range("max_sge", max_sge, transport::kMaxSge); !ok) {
+  if (auto ok = in_range("max_sge", max_sge, network::kMaxSge); !ok) {
     return tl::unexpected(ok.error());
   }
   auto object = std::make_shared<SrqObject>();

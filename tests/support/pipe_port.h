@@ -105,7 +105,7 @@ class PipeHub::PipePort final : public port::Port {
   }
 
  private:
-  static bool serialise(const transport::OutFrame& from, std::vector<std::byte>& to) {
+  static bool serialise(const network::OutFrame& from, std::vector<std::byte>& to) {
     std::array<std::byte, wire::kMaxHeaderBytes> headers;
     const std::size_t size = wire::emit_headers(from.headers, headers);
     to.resize(size + from.payload_bytes() + from.headers.bth.pad_count);

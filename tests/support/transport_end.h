@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "memory/flight.h"
+#include "network/frame.h"
 #include "support/queue_end.h"
-#include "transport/frame.h"
 #include "transport/rc.h"
 #include "transport/uc.h"
 #include "transport/ud.h"
@@ -33,7 +33,7 @@ struct Frame {
   Psn psn() const { return packet().bth.psn; }
 };
 
-inline Frame to_frame(const transport::OutFrame& out) {
+inline Frame to_frame(const network::OutFrame& out) {
   Frame frame;
   frame.bytes.resize(wire::kMaxHeaderBytes);
   frame.bytes.resize(wire::emit_headers(out.headers, frame.bytes));
@@ -82,8 +82,8 @@ class RcEnd : public QueueEnd {
 
   /// By the quick ways where they can, as a path does; else by the ordinary one.
   std::optional<Frame> next_request() {
-    auto out = std::make_unique<transport::OutFrame>();
-    const std::span<transport::OutFrame> one(out.get(), 1);
+    auto out = std::make_unique<network::OutFrame>();
+    const std::span<network::OutFrame> one(out.get(), 1);
     const bool built =
         (quick && transport::next_shorts(requester, qp, now(), one) == 1) ||
         (quick && before_ && transport::next_middles(requester, qp, now(), *before_, one) == 1) ||
@@ -95,7 +95,7 @@ class RcEnd : public QueueEnd {
     return frame;
   }
   std::optional<Frame> next_answer() {
-    transport::OutFrame out;
+    network::OutFrame out;
     const bool there = transport::next_answer(responder, qp, out);
     std::optional<Frame> frame;
     if (there) frame = to_frame(out);
@@ -147,7 +147,7 @@ class RcEnd : public QueueEnd {
   bool quick = true;  ///< false: everything goes the ordinary way
 
  private:
-  std::unique_ptr<transport::OutFrame> before_;  ///< nothing has happened since it was built
+  std::unique_ptr<network::OutFrame> before_;  ///< nothing has happened since it was built
 };
 
 /// Hands everything over, both ways, until neither end has anything to say.

@@ -9,9 +9,9 @@
 namespace weft::port {
 namespace {
 
+using network::OutFrame;
 using test::Bytes;
 using test::Collector;
-using transport::OutFrame;
 
 class SharedAddress : public testing::Test {
  protected:

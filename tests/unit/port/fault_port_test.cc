@@ -31,7 +31,7 @@ class FaultLine {
     Bytes payload = test::random_bytes(payload_bytes, first);
     const std::span<std::byte> piece(payload);
     for (std::uint32_t i = 0; i < count; ++i) {
-      transport::OutFrame frame;
+      network::OutFrame frame;
       test::make_send(frame, first + i, {&piece, 1});
       network::Flow flow = test::flow_to(kHere);
       flow.source = kThere;
@@ -243,7 +243,7 @@ TEST(FaultPort, marks_what_may_be_marked_and_nothing_else) {
   Bytes payload = test::random_bytes(16, 1);
   const std::span<std::byte> piece(payload);
   for (const int traffic_class : {0x20, 0x22, 0x21, 0x23}) {
-    transport::OutFrame frame;
+    network::OutFrame frame;
     test::make_send(frame, 0, {&piece, 1});
     network::Flow flow = test::flow_to(kHere);
     flow.source = kThere;

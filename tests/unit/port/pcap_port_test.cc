@@ -41,7 +41,7 @@ void expect_good(const std::vector<weft::test::Frame>& frames) {
 void send_some(Port& port, const Gid& to, std::span<std::byte> payload) {
   const std::uint16_t source_ports[] = {0xC000, 0xC001, 0xC002};
   for (std::uint32_t psn = 0; psn < 3; ++psn) {
-    transport::OutFrame frame;
+    network::OutFrame frame;
     const std::span<std::byte> pieces[] = {payload.first(psn * 101), payload.last(7)};
     test::make_send(frame, psn, pieces);
     network::Flow flow = test::flow_to(to, source_ports[psn]);
@@ -127,7 +127,7 @@ TEST_F(PcapPortTest, leaves_out_a_frame_whose_payload_has_vanished) {
   const std::span<std::byte> gone(static_cast<std::byte*>(memory), 64);
   Bytes there = test::random_bytes(64, 3);
   const std::span<std::byte> pieces[] = {there, gone, there};
-  std::array<transport::OutFrame, 3> frames;
+  std::array<network::OutFrame, 3> frames;
   std::vector<Outgoing> out;
   for (std::uint32_t i = 0; i < frames.size(); ++i) {
     test::make_send(frames[i], i, {&pieces[i], 1});

@@ -26,7 +26,7 @@ TEST(PcapPortThreads, several_send_and_one_receives) {
         test::Bytes payload = test::random_bytes(500, t);
         const std::span<std::byte> piece(payload);
         for (std::uint32_t i = 0; i < kPerThread; ++i) {
-          transport::OutFrame frame;
+          network::OutFrame frame;
           test::make_send(frame, i, {&piece, 1});
           Outgoing out{&frame, test::flow_to(here)};
           out.flow.source = here;

@@ -96,7 +96,7 @@ inline network::Flow flow_to(const Gid& destination, std::uint16_t source_port =
   return flow;
 }
 
-inline void make_send(transport::OutFrame& frame, std::uint32_t psn,
+inline void make_send(network::OutFrame& frame, std::uint32_t psn,
                       std::span<const std::span<std::byte>> pieces = {}) {
   frame.headers.bth.opcode = wire::Opcode::kRcSendOnly;
   frame.headers.bth.dest_qp = Qpn(0x123456);

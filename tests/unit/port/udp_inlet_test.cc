@@ -7,10 +7,10 @@
 namespace weft::port {
 namespace {
 
+using network::OutFrame;
 using test::Bytes;
 using test::Collector;
 using test::flow_to;
-using transport::OutFrame;
 
 constexpr std::uint32_t kMany = 700;
 

@@ -11,10 +11,10 @@
 namespace weft::port {
 namespace {
 
+using network::OutFrame;
 using test::Bytes;
 using test::Collector;
 using test::flow_to;
-using transport::OutFrame;
 
 constexpr std::size_t kManyCalls = 700;
 

@@ -19,11 +19,11 @@
 namespace weft::port {
 namespace {
 
+using network::OutFrame;
 using test::Bytes;
 using test::Collector;
 using test::flow_to;
 using testing::HasSubstr;
-using transport::OutFrame;
 
 class UdpPortOfFamily : public testing::TestWithParam<bool> {
  protected:

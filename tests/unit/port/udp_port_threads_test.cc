@@ -17,7 +17,7 @@ TEST(UdpPortThreads, send_through_sockets_that_open_on_first_use) {
   std::vector<std::thread> threads;
   for (std::uint32_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      transport::OutFrame frame;
+      network::OutFrame frame;
       for (std::uint32_t i = 0; i < kFrames; ++i) {
         while (sent.load() - received.load() > 32) std::this_thread::yield();
         sent.fetch_add(1);

@@ -45,7 +45,7 @@ class SimNetwork : public testing::TestWithParam<Checksums> {
   /// A send frame from a to b that carries its number and `payload` bytes of it.
   void send(std::uint32_t number, std::size_t payload = 100, const Gid& to = kB) {
     std::vector<std::byte> bytes(payload, static_cast<std::byte>(number));
-    transport::OutFrame frame;
+    network::OutFrame frame;
     frame.headers.bth.opcode = wire::Opcode::kRcSendOnly;
     frame.headers.bth.dest_qp = Qpn(0x1234);
     frame.headers.bth.psn = Psn(number);

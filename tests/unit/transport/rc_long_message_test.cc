@@ -53,7 +53,7 @@ class LongMessage : public Requester {
 
 TEST_F(LongMessage, of_2_31_bytes_is_written_frame_by_frame) {
   post_long(SendOp::kWrite);
-  transport::OutFrame out;
+  network::OutFrame out;
   bool went_back = false;
   std::uint32_t frames = 0;
   while (transport::next_request(end.requester, end.qp, end.now(), out)) {

@@ -373,7 +373,7 @@ TEST_F(Requester, does_local_work_only_when_what_was_built_has_been_sent) {
   post(1, SendOp::kWrite, 8);
   post(2, SendOp::kBind, 0, bind);
   post(3, SendOp::kWrite, 8);
-  transport::OutFrame first, second;
+  network::OutFrame first, second;
   ASSERT_TRUE(transport::next_request(end.requester, end.qp, end.now(), first));
   EXPECT_FALSE(transport::next_request(end.requester, end.qp, end.now(), second));
   EXPECT_TRUE(transport::waits_for_sending(end.requester, end.qp));

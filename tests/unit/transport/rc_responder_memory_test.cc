@@ -218,7 +218,7 @@ TEST_F(OneShot, is_not_used_up_by_one_read_too_many) {
 TEST_F(Responder, keeps_the_key_of_an_answer_until_it_is_sent_although_the_next_one_is_refused) {
   // B4.9: the key dies while its answer is being built, frame by frame.
   end.deliver(read_frame(0, 2 * kMtu));
-  transport::OutFrame first, second;
+  network::OutFrame first, second;
   ASSERT_TRUE(transport::next_answer(end.responder, end.qp, first));
   std::atomic<bool> gone{false};
   std::thread owner([&] {

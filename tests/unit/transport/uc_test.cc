@@ -38,7 +38,7 @@ class Uc : public testing::Test {
   }
   std::vector<Frame> requests() {
     std::vector<Frame> frames;
-    transport::OutFrame out;
+    network::OutFrame out;
     while (transport::next_request(requester, end.qp, end.scheduler.time_ns, out)) {
       frames.push_back(to_frame(out));
       out.release();
@@ -294,7 +294,7 @@ TEST_F(Uc, gives_back_a_kept_buffer_as_flushed_when_it_stops) {
 TEST_F(Uc, completes_a_send_when_the_port_took_its_last_frame) {
   const Sge one = end.sge(0, 2 * kMtu + 1);
   ASSERT_TRUE(end.post_send({.wr_id = 1, .sges = {&one, 1}}));
-  transport::OutFrame out;
+  network::OutFrame out;
   ASSERT_TRUE(transport::next_request(requester, end.qp, 0, out));
   out.release();
   memory::Flight::release_kept();

@@ -40,7 +40,7 @@ class Ud : public testing::Test {
   }
   std::vector<Frame> requests() {
     std::vector<Frame> frames;
-    transport::OutFrame out;
+    network::OutFrame out;
     while (transport::next_request(requester, end.qp, end.scheduler.time_ns, out)) {
       frames.push_back(to_frame(out));
       out.release();

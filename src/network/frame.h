@@ -1,6 +1,7 @@
-// A frame on its way out: header values plus views into the memory that holds the payload. The
-// state machines fill it, a port sends it, release() gives the views back; nothing is copied in
-// between. Lives on the stack of the thread that transmits.
+// A frame on its way out: header values plus views of the memory that holds the payload. A
+// transport machine fills it, a port sends it, release() gives the views back. Until the port makes
+// a packet of it nothing is copied, but for inline data. Part of the batch of the thread that
+// transmits, and used again.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 #include "weft/work.h"
 #include "wire/packet.h"
 
-namespace weft::transport {
+namespace weft::network {
 
 inline constexpr std::uint32_t kMaxSge = 32;
 /// Each gather element may straddle one page boundary inside a frame.
@@ -32,7 +33,8 @@ class OutFrame {
   wire::Packet headers;  ///< without payload
   /// Datagrams only; for connected services the path knows.
   AddressVector destination;
-  /// Requests: send queue index of the element that it carries a part of.
+  /// The builder's own: of a request, the send queue index of the element that it carries a part
+  /// of.
   std::uint32_t element = 0;
 
   std::span<const memory::Vmm::View> pieces() const { return {pieces_.data(), count_}; }
@@ -79,4 +81,4 @@ class OutFrame {
   std::array<std::byte, kMaxInlineBytes> inline_;
 };
 
-}  // namespace weft::transport
+}  // namespace weft::network
