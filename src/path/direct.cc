@@ -10,7 +10,7 @@
 #include "memory/copy.h"
 #include "memory/flight.h"
 #include "memory/grant.h"
-#include "network/flow.h"
+#include "network/roce.h"
 #include "path/direct_copy.h"
 #include "path/initiator.h"
 #include "path/kept_datagrams.h"

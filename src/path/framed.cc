@@ -12,6 +12,7 @@
 #include "base/fast_paths.h"
 #include "base/per_thread.h"
 #include "memory/flight.h"
+#include "network/roce.h"
 #include "transport/message.h"
 #include "transport/rc.h"
 #include "transport/uc.h"

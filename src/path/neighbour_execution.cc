@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "network/flow.h"
+#include "network/roce.h"
 #include "queue/scatter.h"
 #include "queue/xrc_domain.h"
 

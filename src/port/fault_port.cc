@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "network/address.h"
+#include "network/roce.h"
 #include "obs/log.h"
 #include "port/udp_datagram.h"
 #include "port/udp_socket.h"

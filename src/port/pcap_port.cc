@@ -4,9 +4,9 @@
 #include <ctime>
 #include <utility>
 
-#include "base/assert.h"
 #include "memory/guard.h"
 #include "network/address.h"
+#include "network/roce.h"
 #include "obs/log.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"

@@ -1,5 +1,6 @@
 #include "port/udp_datagram.h"
 
+#include "network/roce.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "network/roce.h"
 #include "port/address_share.h"
 #include "wire/icrc_identification.h"
 #include "wire/packet.h"

@@ -9,6 +9,7 @@
 
 #include "base/big_endian.h"
 #include "port/address_share.h"
+#include "wire/ipv4.h"
 #include "wire/udp.h"
 
 namespace weft::port {

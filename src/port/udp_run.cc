@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "memory/guard.h"
+#include "network/roce.h"
 #include "wire/packet.h"
 
 namespace weft::port {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "network/flow.h"
+#include "network/roce.h"
 #include "wire/opcode.h"
 
 namespace weft::sim {

@@ -3,8 +3,8 @@
 #include <array>
 #include <atomic>
 
-#include "network/flow.h"
 #include "network/frame.h"
+#include "network/roce.h"
 #include "path/directory.h"
 #include "verbs/controller.h"
 #include "wire/packet.h"

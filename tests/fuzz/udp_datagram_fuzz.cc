@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "network/flow.h"
+#include "network/roce.h"
 #include "port/udp_datagram.h"
 #include "wire/datagram.h"
 

@@ -26,7 +26,7 @@
 
 #include "base/random.h"
 #include "network/address.h"
-#include "network/flow.h"
+#include "network/roce.h"
 #include "obs/counters.h"
 #include "verbs/controller.h"
 #include "wire/packet.h"

@@ -1,6 +1,4 @@
-#include "network/flow.h"
-
-#include <algorithm>
+#include "network/roce.h"
 
 #include "wire/bth.h"
 #include "wire/deth.h"
@@ -14,25 +12,25 @@ wire::Ipv4::Address ipv4_address(const Gid& gid) {
   return {gid.raw[12], gid.raw[13], gid.raw[14], gid.raw[15]};
 }
 
-wire::Ipv4 ipv4_header(const Flow& flow, std::size_t transport_bytes) {
+wire::Ipv4 ipv4_header(const GlobalRoute& route, std::size_t transport_bytes) {
   wire::Ipv4 ip;
-  ip.type_of_service = flow.traffic_class;
+  ip.type_of_service = route.traffic_class;
   ip.total_length =
       static_cast<std::uint16_t>(wire::Ipv4::kSize + wire::Udp::kSize + transport_bytes);
-  ip.time_to_live = flow.hop_limit;
-  ip.source = ipv4_address(flow.source);
-  ip.destination = ipv4_address(flow.destination);
+  ip.time_to_live = route.hop_limit;
+  ip.source = ipv4_address(route.source);
+  ip.destination = ipv4_address(route.destination);
   return ip;
 }
 
-wire::Ipv6 ipv6_header(const Flow& flow, std::size_t transport_bytes) {
+wire::Ipv6 ipv6_header(const GlobalRoute& route, std::size_t transport_bytes) {
   wire::Ipv6 ip;
-  ip.traffic_class = flow.traffic_class;
-  ip.flow_label = flow.flow_label;
+  ip.traffic_class = route.traffic_class;
+  ip.flow_label = route.flow_label;
   ip.payload_length = static_cast<std::uint16_t>(wire::Udp::kSize + transport_bytes);
-  ip.hop_limit = flow.hop_limit;
-  ip.source = flow.source;
-  ip.destination = flow.destination;
+  ip.hop_limit = route.hop_limit;
+  ip.source = route.source;
+  ip.destination = route.destination;
   return ip;
 }
 
@@ -85,22 +83,22 @@ wire::IcrcPrefix icrc_prefix(const Flow& flow) {
                         : wire::IcrcPrefix(ipv6_header(flow, 0), udp);
 }
 
-wire::GrhBytes make_grh(const Flow& flow, std::size_t transport_bytes) {
+wire::GrhBytes make_grh(const GlobalRoute& route, std::size_t transport_bytes) {
   wire::GrhBytes grh{};
-  if (flow.is_ipv4()) {
-    wire::Ipv4 ip = ipv4_header(flow, transport_bytes);
+  if (route.is_ipv4()) {
+    wire::Ipv4 ip = ipv4_header(route, transport_bytes);
     ip.checksum = ip.compute_checksum();
     ip.emit(std::span(grh).subspan(wire::Ipv6::kSize - wire::Ipv4::kSize));
   } else {
-    ipv6_header(flow, transport_bytes).emit(grh);
+    ipv6_header(route, transport_bytes).emit(grh);
   }
   return grh;
 }
 
-wire::GrhBytes make_datagram_grh(const Flow& flow, std::size_t bytes, bool has_immediate) {
+wire::GrhBytes make_datagram_grh(const GlobalRoute& route, std::size_t bytes, bool has_immediate) {
   const std::size_t headers =
       wire::Bth::kSize + wire::Deth::kSize + (has_immediate ? wire::Immediate::kSize : 0);
-  return make_grh(flow, headers + bytes + wire::pad_for(bytes) + wire::kIcrcSize);
+  return make_grh(route, headers + bytes + wire::pad_for(bytes) + wire::kIcrcSize);
 }
 
 }  // namespace weft::network

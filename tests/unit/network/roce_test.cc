@@ -1,4 +1,4 @@
-#include "network/flow.h"
+#include "network/roce.h"
 
 #include <gtest/gtest.h>
 
