@@ -39,6 +39,10 @@ class OutFrame {
 
   std::span<const memory::Vmm::View> pieces() const { return {pieces_.data(), count_}; }
   std::uint32_t payload_bytes() const { return bytes_; }
+  /// BTH to pad.
+  std::size_t packet_bytes() const {
+    return headers.info().header_bytes + bytes_ + headers.bth.pad_count;
+  }
 
   /// `vmm` gets the view back at release(); nullptr for memory that needs no giving back.
   void add_piece(memory::Vmm* vmm, const memory::Vmm::View& view) {
@@ -80,5 +84,8 @@ class OutFrame {
   std::array<memory::Vmm::View, kMaxPieces> pieces_;
   std::array<std::byte, kMaxInlineBytes> inline_;
 };
+
+/// Writes BTH to pad, packet_bytes() of them. False: its payload cannot be read any more.
+bool emit_packet(const OutFrame& frame, std::span<std::byte> out);
 
 }  // namespace weft::network

@@ -29,16 +29,8 @@ CheckCode icrc_of(const network::Flow& flow, std::span<const std::byte> packet) 
 
 /// Returns the packet's bytes; none when payload could not be read.
 std::span<const std::byte> serialise(const network::OutFrame& frame, PacketBytes& out) {
-  std::size_t size = wire::emit_headers(frame.headers, out);
-  const std::size_t pad = frame.headers.bth.pad_count;
-  WEFT_ASSERT(pad <= kMaxPad && size + frame.payload_bytes() + pad <= out.size());
-  for (const auto& piece : frame.pieces()) {
-    const auto fault = memory::guarded_copy(&out[size], piece.data, piece.size);
-    if (fault != memory::Fault::kNone) return {};
-    size += piece.size;
-  }
-  std::fill_n(&out[size], pad, std::byte{0});
-  return std::span(out).first(size + pad);
+  if (!network::emit_packet(frame, out)) return {};
+  return std::span(out).first(frame.packet_bytes());
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ constexpr bool kShortCall = true;
 #endif
 
 std::size_t frame_bytes(const network::OutFrame& frame) {
-  return frame.headers.info().header_bytes + frame.payload_bytes() + frame.headers.bth.pad_count +
-         wire::kIcrcSize;
+  return frame.packet_bytes() + wire::kIcrcSize;
 }
 
 bool same_way(const network::Flow& a, const network::Flow& b) {

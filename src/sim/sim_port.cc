@@ -1,6 +1,5 @@
 #include "sim/sim_port.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/assert.h"
@@ -33,22 +32,13 @@ network::Flow flow_of(const wire::Datagram& datagram) {
 }
 
 void build(const port::Outgoing& out, SimFrame& to) {
-  const network::OutFrame& from = *out.frame;
-  const std::size_t pad = from.headers.bth.pad_count;
-  const std::size_t headers = from.headers.info().header_bytes;
-  const std::size_t transport_bytes = headers + from.payload_bytes() + pad + wire::kIcrcSize;
+  const std::size_t transport_bytes = out.frame->packet_bytes() + wire::kIcrcSize;
   const std::size_t packet_at = network::emit_headers(out.flow, transport_bytes, to.bytes);
   to.flow = out.flow;
   to.packet_at = static_cast<std::uint16_t>(packet_at);
   to.size = static_cast<std::uint16_t>(packet_at + transport_bytes);
-  WEFT_ASSERT(to.size <= kMaxFrameBytes);
-  std::byte* at = to.bytes.data() + packet_at;
-  at += wire::emit_headers(from.headers, {at, headers});
-  for (const memory::Vmm::View& piece : from.pieces()) {
-    std::memcpy(at, piece.data, piece.size);
-    at += piece.size;
-  }
-  std::memset(at, 0, pad);
+  const bool whole = network::emit_packet(*out.frame, std::span(to.bytes).subspan(packet_at));
+  WEFT_ASSERT(whole);  // simulated memory does not vanish under a view
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 // hub and its ports may go in any order. Threads as port.h says; set the hook before traffic.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -14,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "memory/guard.h"
 #include "port/port.h"
 #include "wire/packet.h"
 
@@ -106,16 +104,8 @@ class PipeHub::PipePort final : public port::Port {
 
  private:
   static bool serialise(const network::OutFrame& from, std::vector<std::byte>& to) {
-    std::array<std::byte, wire::kMaxHeaderBytes> headers;
-    const std::size_t size = wire::emit_headers(from.headers, headers);
-    to.resize(size + from.payload_bytes() + from.headers.bth.pad_count);
-    std::copy_n(headers.begin(), size, to.begin());
-    std::byte* at = to.data() + size;
-    for (const memory::Vmm::View& piece : from.pieces()) {
-      if (memory::guarded_copy(at, piece.data, piece.size) != memory::Fault::kNone) return false;
-      at += piece.size;
-    }
-    return true;
+    to.resize(from.packet_bytes());
+    return network::emit_packet(from, to);
   }
 
   void pass_on(PipeFrame frame) {
