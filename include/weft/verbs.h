@@ -44,9 +44,9 @@ struct Inside;  // verbs/inside.h: for the folders that stand on this one
 /// A host serves RDMA; an I/O adapter has few queue pairs, initiates RDMA and refuses to serve it.
 enum class NodeKind : std::uint8_t { kHost, kIoAdapter };
 
-/// How queue pairs reach peers: the fastest way there is, or always as frames (to see or disturb
-/// them). With frames, every port is on the network; one without an address gets a random one of
-/// 127.0.0.0/8.
+/// How queue pairs reach peers: the fastest way there is, or always as frames (for captures
+/// and faults). With frames, every port is on the network; one without an address gets a random one
+/// of 127.0.0.0/8.
 enum class PathPolicy : std::uint8_t { kAutomatic, kFramed };
 
 struct PortOptions {
@@ -60,8 +60,8 @@ struct DeviceOptions {
   PathPolicy path = PathPolicy::kAutomatic;
   std::uint32_t max_queue_pairs = 0;    ///< 0: 1,048,576 for a host, 8 for an I/O adapter
   std::vector<PortOptions> ports = {};  ///< none: one port with an address of its own
-  // To see and to disturb (docs/seeing-and-disturbing.md); both imply kFramed. The environment's
-  // WEFT_PATH, WEFT_PCAP, WEFT_FAULTS and WEFT_FAULTS_SEED come before what stands here.
+  // Captures and faults (docs/captures-and-faults.md); both imply kFramed. WEFT_PATH, WEFT_PCAP,
+  // WEFT_FAULTS and WEFT_FAULTS_SEED in the environment take precedence.
   std::string pcap = {};    ///< record all frames in this file; %p: the process id
   std::string faults = {};  ///< what arriving frames suffer: "loss=1%,delay=50us..200us"
   std::optional<std::uint64_t> faults_seed = {};  ///< none: a random one, which the log tells

@@ -114,7 +114,7 @@ void add_preload_options(CLI::App& command, PreloadOptions& options) {
   CLI::Option* const faults =
       command
           .add_option("--faults", options.faults,
-                      "disturb arriving frames; joined by commas: loss=1% dup=0.1% reorder=2% "
+                      "faults on arriving frames, joined by commas: loss=1% dup=0.1% reorder=2% "
                       "corrupt=0.1% mark=5% delay=50us..200us rate=1Gbit")
           ->type_name("SPEC");
   command.add_option("--seed", options.seed, "the same faults again (a random one, which is told)")

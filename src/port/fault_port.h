@@ -1,6 +1,6 @@
 // A port with faults: what arrives is lost, repeated, overtaken, corrupted, late or slow, as a
 // specification and a seed say; the n-th frame to arrive always meets the same fate. What is sent
-// passes untouched, so two ends that both have faults disturb each direction once.
+// passes untouched, so two ends that both have faults affect each direction once.
 //
 // Why on arrival: there the frame is a whole packet again, in one thread, and what is held back is
 // a copy that nobody waits for. The port inside has confirmed the ICRC; to corrupt a frame, the

@@ -1,6 +1,6 @@
-// What the environment says about devices, so that a program's frames can be seen and disturbed
-// without changing the program: it comes before what the program asked for. An empty variable says
-// nothing. Stateless, any thread that may call getenv.
+// Device options from the environment, which record a program's frames and inject faults without
+// changing the program. They take precedence over the program's own. An empty variable is ignored.
+// Stateless, any thread that may call getenv.
 //
 //   WEFT_PATH=framed|auto   same-host traffic as frames, or the fastest way
 //   WEFT_PCAP=file          record all frames; %p becomes the process id
@@ -25,7 +25,7 @@ Result<DeviceOptions> with_environment(
       return static_cast<const char*>(std::getenv(name));
     });
 
-/// Same-host traffic has to go as frames, by wish or to be seen or disturbed.
+/// Whether same-host traffic goes as frames: asked for, or needed by a capture or faults.
 inline bool wants_frames(const DeviceOptions& options) {
   return options.path == PathPolicy::kFramed || !options.pcap.empty() || !options.faults.empty();
 }

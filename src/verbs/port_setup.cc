@@ -113,18 +113,18 @@ Result<std::shared_ptr<port::PcapWriter>> open_capture(const std::string& name) 
 
 // ---- faults -----------------------------------------------------------------------------------
 
-struct Disturbance {
+struct PortFaults {
   port::FaultSpec spec;
   std::uint64_t seed = 0;
 };
 
-Result<Disturbance> read_faults(const DeviceOptions& options, base::Random& random) {
-  Disturbance out;
+Result<PortFaults> read_faults(const DeviceOptions& options, base::Random& random) {
+  PortFaults out;
   const auto spec = port::parse_faults(options.faults);
   if (!spec) return fail(spec.error().code, "faults: " + spec.error().message);
   out.spec = *spec;
   out.seed = options.faults_seed ? *options.faults_seed : random.draw<std::uint64_t>();
-  obs::log().warn("{}: arriving frames are disturbed, {}; WEFT_FAULTS_SEED={} brings this back",
+  obs::log().warn("{}: faults on arriving frames: {}; WEFT_FAULTS_SEED={} repeats them",
                   options.name, options.faults, out.seed);
   return out;
 }
@@ -140,7 +140,7 @@ std::uint64_t next_port_seed(std::uint64_t seed) {
 
 Result<std::vector<PortSetup>> set_up_ports(const DeviceOptions& options,
                                             const Environment& environment) {
-  std::optional<Disturbance> faults;
+  std::optional<PortFaults> faults;
   if (!options.faults.empty()) {
     auto read = read_faults(options, *environment.random);
     if (!read) return tl::unexpected(read.error());

@@ -1,5 +1,6 @@
-// From a device's options to its ports: addresses, sockets, and the wrappers that record or
-// disturb. Called once for each device that opens; any thread. The ports are the controller's.
+// From a device's options to its ports: addresses, sockets, and the wrappers that record
+// frames or inject faults. Called once for each device that opens; any thread. The ports are the
+// controller's.
 #pragma once
 
 #include <vector>

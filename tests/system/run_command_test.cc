@@ -195,7 +195,7 @@ TEST_F(RunCommand, a_shared_directory_is_not_trusted) {
   EXPECT_TRUE(ended.says("not a directory of yours alone")) << ended.output;
 }
 
-TEST_F(RunCommand, tells_the_program_what_to_disturb_and_to_record) {
+TEST_F(RunCommand, passes_faults_and_capture_on_to_the_program) {
   const Ended ended = run({"--faults", "loss=1%,delay=5us", "--seed", "7", "--pcap", "/tmp/%p.pcap",
                            "--", "sh", "-c", "echo $WEFT_FAULTS $WEFT_FAULTS_SEED $WEFT_PCAP"});
   EXPECT_EQ(ended.exit_status(), 0);

@@ -57,7 +57,7 @@ void echo_receives(const Node& node, verbs::QueuePair& qp, const Memory& memory,
 }
 
 /// Keeps `depth` requests under way; messages in each lap. Messages per second: what is usual, or,
-/// if frames are disturbed, what comes of it in the end.
+/// with faults, what comes of it in the end.
 double keep_posting(const Node& node, verbs::QueuePair& qp, const SendRequest& request,
                     std::size_t depth, std::size_t lap_messages, std::uint64_t total) {
   Laps laps;

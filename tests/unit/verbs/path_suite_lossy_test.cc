@@ -19,7 +19,7 @@ QueuePairAttributes quick(Mtu mtu = Mtu::k256) {
 class PathLossy : public PathSuite {
  protected:
   /// So many frames in a hundred suffer this, the same ones in every run.
-  void disturb(std::uint32_t percent, Fate fate) {
+  void inject(std::uint32_t percent, Fate fate) {
     network.pipe().set_hook([=, random = base::SeededRandom(percent)](const PipeFrame&) mutable {
       return random.chance_ppm(percent * 10'000) ? fate : Fate::kDeliver;
     });
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Over, PathLossy,
 TEST_P(PathLossy, survives_losses) {
   // B2.1
   for (const std::uint32_t percent : {1u, 5u, 20u}) {
-    disturb(percent, Fate::kDrop);
+    inject(percent, Fate::kDrop);
     run_mixed_work();
   }
   EXPECT_GT(count(a, obs::Counter::kRetransmissions), 0u);
@@ -80,7 +80,7 @@ TEST_P(PathLossy, survives_losses) {
 TEST_P(PathLossy, survives_frames_that_come_twice) {
   // B2.1
   for (const std::uint32_t percent : {5u, 50u, 100u}) {
-    disturb(percent, Fate::kDuplicate);
+    inject(percent, Fate::kDuplicate);
     run_mixed_work();
   }
   EXPECT_GT(count(b, obs::Counter::kDuplicates), 0u);
@@ -115,7 +115,7 @@ TEST_P(PathLossy, a_one_shot_key_serves_the_repetitions_of_its_operation) {
       }
       const RemoteAddress remote{once.region.address(), bound ? window.rkey() : once.region.rkey()};
       near.fill(1), once.fill(1);
-      disturb(10, Fate::kDrop);
+      inject(10, Fate::kDrop);
       post(link.a, {.wr_id = 1, .op = op, .remote = remote}, {near.sge()});
       const Completion first = next(a.sends);
       EXPECT_TRUE(first.ok()) << to_string(op) << to_string(first.status);

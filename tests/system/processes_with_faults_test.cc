@@ -1,5 +1,5 @@
-// Two processes that know nothing of faults, disturbed and recorded by the environment alone:
-// everything arrives, and an outside judge reads the capture.
+// Two processes whose environment alone asks for faults and a capture: everything arrives, and
+// tshark reads the capture.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -237,18 +237,18 @@ std::string check_code(const weft::test::Frame& frame) {
   return text.data();
 }
 
-class DisturbedProcesses : public testing::Test {
+class ProcessesWithFaults : public testing::Test {
  protected:
-  DisturbedProcesses() {
-    std::string name = testing::TempDir() + "weft_disturbed_XXXXXX";
+  ProcessesWithFaults() {
+    std::string name = testing::TempDir() + "weft_faults_XXXXXX";
     folder = mkdtemp(name.data());
   }
-  ~DisturbedProcesses() override { std::filesystem::remove_all(folder); }
+  ~ProcessesWithFaults() override { std::filesystem::remove_all(folder); }
 
   std::string folder;
 };
 
-TEST_F(DisturbedProcesses, exchange_everything_and_tshark_reads_what_they_said) {
+TEST_F(ProcessesWithFaults, exchange_everything_and_tshark_reads_what_they_said) {
   std::array<int, 2> fds;
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
   setenv("WEFT_FAULTS", "loss=1%,dup=1%,reorder=2%,corrupt=1%,delay=5us..50us,rate=10Gbit", 1);
@@ -289,7 +289,7 @@ TEST_F(DisturbedProcesses, exchange_everything_and_tshark_reads_what_they_said) 
   }
 }
 
-TEST_F(DisturbedProcesses, may_share_one_capture_file) {
+TEST_F(ProcessesWithFaults, may_share_one_capture_file) {
   std::array<int, 2> fds;
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
   const std::string file = folder + "/both.pcap";
@@ -308,7 +308,7 @@ TEST_F(DisturbedProcesses, may_share_one_capture_file) {
   for (const auto& frame : frames) ASSERT_TRUE(weft::wire::check_datagram(frame).has_value());
 }
 
-TEST_F(DisturbedProcesses, refuse_a_wrong_environment) {
+TEST_F(ProcessesWithFaults, refuse_a_wrong_environment) {
   setenv("WEFT_PATH", "quick", 1);
   const auto device = v::Device::open();
   unsetenv("WEFT_PATH");

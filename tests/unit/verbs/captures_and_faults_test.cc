@@ -1,4 +1,4 @@
-// Devices whose frames are recorded or disturbed: what the options bring about, inside one process.
+// Devices with captures or faults: what the options bring about, inside one process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -77,14 +77,14 @@ std::string neighbour_of(const Side& side) {
   return network::to_string(address);
 }
 
-class SeenAndDisturbed : public testing::Test {
+class CapturesAndFaults : public testing::Test {
  protected:
-  ~SeenAndDisturbed() override { std::remove(file().c_str()); }
+  ~CapturesAndFaults() override { std::remove(file().c_str()); }
   std::string name(const std::string& id) const { return testing::TempDir() + "weft_seen_" + id; }
   std::string file() const { return name(std::to_string(getpid())); }
 };
 
-TEST_F(SeenAndDisturbed, framed_devices_get_addresses_of_their_own_and_send_frames) {
+TEST_F(CapturesAndFaults, framed_devices_get_addresses_of_their_own_and_send_frames) {
   Side a({.path = PathPolicy::kFramed}), b({.path = PathPolicy::kFramed});
   EXPECT_TRUE(a.on_loopback() && b.on_loopback());
   EXPECT_NE(a.device.address(), b.device.address());
@@ -95,7 +95,7 @@ TEST_F(SeenAndDisturbed, framed_devices_get_addresses_of_their_own_and_send_fram
   EXPECT_GE(a.count(obs::Counter::kFramesSent), 16u);
 }
 
-TEST_F(SeenAndDisturbed, framed_and_automatic_devices_reach_each_other) {
+TEST_F(CapturesAndFaults, framed_and_automatic_devices_reach_each_other) {
   Side a({.path = PathPolicy::kFramed});
   Side b({.ports = {{neighbour_of(a), true}}});
   connect(a, b);
@@ -105,7 +105,7 @@ TEST_F(SeenAndDisturbed, framed_and_automatic_devices_reach_each_other) {
   EXPECT_GE(a.count(obs::Counter::kFramesSent), 16u);
 }
 
-TEST_F(SeenAndDisturbed, an_address_without_network_goes_on_the_network) {
+TEST_F(CapturesAndFaults, an_address_without_network_goes_on_the_network) {
   const Side other({.path = PathPolicy::kFramed});
   DeviceOptions options{.path = PathPolicy::kFramed, .ports = {{neighbour_of(other)}}};
   Side first(options);
@@ -117,7 +117,7 @@ TEST_F(SeenAndDisturbed, an_address_without_network_goes_on_the_network) {
   EXPECT_TRUE(Device::open(options).has_value()) << "devices share";
 }
 
-TEST_F(SeenAndDisturbed, an_address_of_another_machine_is_refused_and_it_says_why) {
+TEST_F(CapturesAndFaults, an_address_of_another_machine_is_refused_and_it_says_why) {
   const auto device =
       Device::open({.path = PathPolicy::kFramed, .ports = {{.address = "192.0.2.77"}}});
   ASSERT_FALSE(device.has_value());
@@ -125,7 +125,7 @@ TEST_F(SeenAndDisturbed, an_address_of_another_machine_is_refused_and_it_says_wh
   EXPECT_NE(device.error().message.find("frames were asked for"), std::string::npos);
 }
 
-TEST_F(SeenAndDisturbed, a_capture_has_every_frame_of_two_devices_sent_and_received) {
+TEST_F(CapturesAndFaults, a_capture_has_every_frame_of_two_devices_sent_and_received) {
   std::uint64_t counted = 0;
   {
     Side a({.pcap = name("%p")}), b({.pcap = name("%p")});
@@ -150,14 +150,14 @@ TEST_F(SeenAndDisturbed, a_capture_has_every_frame_of_two_devices_sent_and_recei
   EXPECT_EQ(read_capture(file()).size(), counted);
 }
 
-TEST_F(SeenAndDisturbed, a_capture_that_cannot_be_written_is_an_error) {
+TEST_F(CapturesAndFaults, a_capture_that_cannot_be_written_is_an_error) {
   const auto device = Device::open({.pcap = "/nonexistent/x"});
   ASSERT_FALSE(device.has_value());
   EXPECT_NE(device.error().message.find("/nonexistent/x"), std::string::npos);
   EXPECT_NE(device.error().message.find("WEFT_PCAP"), std::string::npos);
 }
 
-TEST_F(SeenAndDisturbed, faults_are_survived_and_counted_and_their_seed_is_told) {
+TEST_F(CapturesAndFaults, faults_are_survived_and_counted_and_their_seed_is_told) {
   testing::internal::CaptureStderr();
   const DeviceOptions options{.faults = "loss=4%,dup=4%,reorder=4%,corrupt=4%,delay=5us..50us",
                               .faults_seed = 11};
@@ -178,7 +178,7 @@ TEST_F(SeenAndDisturbed, faults_are_survived_and_counted_and_their_seed_is_told)
   EXPECT_GT(both(obs::Counter::kRetransmissions), 0u);
 }
 
-TEST_F(SeenAndDisturbed, a_seed_that_nobody_chose_is_told_too) {
+TEST_F(CapturesAndFaults, a_seed_that_nobody_chose_is_told_too) {
   testing::internal::CaptureStderr();
   { Side a({.faults = "loss=1%"}); }
   const std::string log = testing::internal::GetCapturedStderr();
@@ -187,13 +187,13 @@ TEST_F(SeenAndDisturbed, a_seed_that_nobody_chose_is_told_too) {
   EXPECT_NE(std::stoull(log.substr(at + 17)), 0u);
 }
 
-TEST_F(SeenAndDisturbed, wrong_faults_are_an_error_that_names_the_option) {
+TEST_F(CapturesAndFaults, wrong_faults_are_an_error_that_names_the_option) {
   const auto device = Device::open({.faults = "loss=lots"});
   ASSERT_FALSE(device.has_value());
   EXPECT_EQ(device.error().message.find("faults: \"loss=lots\": "), 0u) << device.error().message;
 }
 
-TEST_F(SeenAndDisturbed, frames_that_are_held_back_come_although_the_peer_never_polls) {
+TEST_F(CapturesAndFaults, frames_that_are_held_back_come_although_the_peer_never_polls) {
   const DeviceOptions late{.faults = "delay=2ms"};
   Side a(late), b(late);
   QueuePairAttributes attributes;
