@@ -207,7 +207,7 @@ int ibv_destroy_cq(ibv_cq* shown) {
   if (cq.users.load() != 0) return EBUSY;
   Context& context = Context::of(shown->context);
   context.cqs.remove(cq.cq.number());
-  context.controller().forget_events(weft::Qpn(), cq.cq.number());
+  context.controller().events().forget(weft::Qpn(), cq.cq.number());
   if (shown->channel != nullptr) {
     Channel& channel = Channel::of(shown->channel);
     Inside::of(channel.channel).forget(cq.cq.number());

@@ -57,7 +57,7 @@ struct Xrcd;
 struct Context {
   Context(verbs::Device opened, std::shared_ptr<CommandFile> behind)
       : device(std::move(opened)),
-        events(device.controller()->claim_events()),
+        events(device.controller()->events().claim()),
         file(std::move(behind)) {}
 
   verbs_context abi{};  ///< ends with the ibv_context that the program knows
@@ -76,7 +76,7 @@ struct Context {
   }
   verbs::Controller& controller() { return *device.controller(); }
   /// What happens to an object of this context is told to this context.
-  void hear_of(Qpn qpn, std::uint32_t number) { controller().route_events(qpn, number, events); }
+  void hear_of(Qpn qpn, std::uint32_t number) { controller().events().route(qpn, number, events); }
   const files::ShownDevice& weft() { return *Device::of(abi.context.device).weft; }
 };
 

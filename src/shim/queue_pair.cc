@@ -341,7 +341,7 @@ int ibv_destroy_qp(ibv_qp* shown) {
   if (!weft::shim::was_last(qp)) return 0;
   Context& context = Context::of(shown->context);
   context.qps.remove(shown->qp_num);
-  context.controller().forget_events(weft::Qpn(shown->qp_num), 0);
+  context.controller().events().forget(weft::Qpn(shown->qp_num), 0);
   pthread_mutex_lock(&shown->mutex);
   while (shown->events_completed != qp.errors_given) {
     pthread_cond_wait(&shown->cond, &shown->mutex);

@@ -123,7 +123,7 @@ int ibv_destroy_srq(ibv_srq* shown) {
   if (srq.users.load() != 0) return EBUSY;
   Context& context = Context::of(shown->context);
   context.srqs.remove(srq.srq.number());
-  context.controller().forget_events(weft::Qpn(), srq.srq.number());
+  context.controller().events().forget(weft::Qpn(), srq.srq.number());
   pthread_mutex_lock(&shown->mutex);
   while (shown->events_completed != srq.errors_given) {
     pthread_cond_wait(&shown->cond, &shown->mutex);

@@ -21,7 +21,7 @@ KernelConsumer::KernelConsumer(memory::ModelNode& memory,
   object->space = &vmm_;
   domain_.emplace(std::move(object));
   vmm_.set_unmapped_handler([this](memory::ModelKernel&, std::uint64_t address) {
-    device_.controller()->on_unmapped_page(address);
+    device_.controller()->events().on_unmapped_page(address);
     if (handler_) handler_(*this);
   });
 }

@@ -16,7 +16,6 @@
 #include "path/framed.h"
 #include "transport/qp_state.h"
 #include "verbs/limits.h"
-#include "verbs/srq_object.h"
 
 namespace weft::verbs {
 namespace {
@@ -52,22 +51,6 @@ DeviceInfo describe(const ControllerSetup& setup, base::Random& random) {
   info.max_completions = kMaxCompletions;
   info.max_rd_atomic = kMaxRdAtomic;
   return info;
-}
-
-AsyncEventKind kind_of(queue::QpEvent event) {
-  switch (event) {
-    case queue::QpEvent::kRequestError:
-      return AsyncEventKind::kQueuePairRequestError;
-    case queue::QpEvent::kAccessError:
-      return AsyncEventKind::kQueuePairAccessError;
-    case queue::QpEvent::kCommEstablished:
-      return AsyncEventKind::kCommunicationEstablished;
-    case queue::QpEvent::kSendQueueDrained:
-      return AsyncEventKind::kSendQueueDrained;
-    case queue::QpEvent::kLastReceiveReached:
-      break;
-  }
-  return AsyncEventKind::kLastReceiveReached;
 }
 
 }  // namespace
@@ -117,7 +100,7 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   shared_.keys = &keys_;
   shared_.counters = &counters_;
   shared_.scheduler = &engine_;
-  shared_.events = this;
+  shared_.events = &events_;
   shared_.serves_rdma = info_.kind == NodeKind::kHost;
   if (const auto slot = number_slot()) numbers_.set_slot(*slot, port::kNumberSlots);
 }
@@ -298,7 +281,7 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
   if (qp.service == Service::kUnreliableDatagram) remove_members(qp.qpn, nullptr);
   reset(qp);
-  forget_events(qp.qpn, 0);  // before its number can be another's
+  events_.forget(qp.qpn, 0);  // before its number can be another's
   live_.fetch_sub(1, std::memory_order_relaxed);
   queue_pairs_.release(numbers_.slot_of(qp.qpn));
 }
@@ -507,65 +490,6 @@ Result<void> Controller::post_receive(queue::QueuePair& qp,
     engine_.flush_failed();
   }
   return {};
-}
-
-// ---- asynchronous events --------------------------------------------------------------------
-
-void Controller::push_event(const AsyncEvent& event) {
-  std::shared_ptr<EventQueue> queue = events_;
-  {
-    const std::lock_guard guard(event_lock_);
-    const auto route = event_routes_.find({event.qpn.value, event.number});
-    if (route != event_routes_.end()) queue = route->second;
-  }
-  if (!queue->push(event)) counters_.add(obs::Counter::kAsyncEventsDropped);
-}
-
-void Controller::on_event(queue::QueuePair& qp, queue::QpEvent event) {
-  push_event({kind_of(event), qp.qpn});
-}
-
-void Controller::on_limit_reached(queue::ReceiveQueue& srq) {
-  push_event({AsyncEventKind::kSharedReceiveLimitReached, Qpn(), SrqObject::of(srq).number});
-}
-
-void Controller::on_completion_overrun(std::uint32_t number) {
-  counters_.add(obs::Counter::kCompletionOverruns);
-  push_event({AsyncEventKind::kCompletionQueueOverrun, Qpn(), number});
-}
-
-void Controller::on_unmapped_page(std::uint64_t address) {
-  push_event({AsyncEventKind::kUnmappedPage, Qpn(), 0, address});
-}
-
-std::optional<AsyncEvent> Controller::next_event() {
-  if (inherited()) return {};
-  return events_->next();
-}
-
-std::shared_ptr<EventQueue> Controller::claim_events() {
-  const std::lock_guard guard(event_lock_);
-  return std::exchange(events_claimed_, true) ? std::make_shared<EventQueue>() : events_;
-}
-
-void Controller::route_events(Qpn qpn, std::uint32_t number, std::shared_ptr<EventQueue> queue) {
-  if (queue == events_) return;  // without being asked
-  const std::lock_guard guard(event_lock_);
-  event_routes_[{qpn.value, number}] = std::move(queue);
-}
-
-void Controller::forget_events(Qpn qpn, std::uint32_t number) {
-  if (inherited()) return;
-  std::shared_ptr<EventQueue> queue = events_;
-  {
-    const std::lock_guard guard(event_lock_);
-    const auto route = event_routes_.find({qpn.value, number});
-    if (route != event_routes_.end()) {
-      queue = route->second;
-      event_routes_.erase(route);
-    }
-  }
-  queue->forget(qpn, number);
 }
 
 }  // namespace weft::verbs

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,7 +25,7 @@
 #include "path/neighbours.h"
 #include "port/port.h"
 #include "queue/queue_pair.h"
-#include "verbs/event_queue.h"
+#include "verbs/async_events.h"
 #include "verbs/management.h"
 #include "verbs/qpn_blocks.h"
 #include "verbs/waiting.h"
@@ -58,7 +57,7 @@ struct ControllerSetup {
   std::vector<PortSetup> ports;       ///< one to kMaxPorts
 };
 
-class Controller final : public path::QueuePairTable, public queue::EventSink {
+class Controller final : public path::QueuePairTable {
  public:
   /// The controller is open as long as the pointer that this returns, or a copy, lives; then no
   /// peer finds it any more. Its memory lives on while a peer's path may still look at it.
@@ -81,6 +80,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   path::Engine& engine() { return engine_; }
   Waiting& waiting() { return waiting_; }
   obs::Counters& counters() { return counters_; }
+  AsyncEvents& events() { return events_; }
   base::Random& random() { return *environment_.random; }
 
   PdId new_pd() { return PdId(next_pd_.fetch_add(1, std::memory_order_relaxed)); }
@@ -148,24 +148,6 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   bool send_management(const Gid& source, const Gid& destination,
                        std::span<const std::byte, kManagementBytes> bytes);
 
-  // EventSink
-  void on_event(queue::QueuePair& qp, queue::QpEvent event) override;
-  void on_limit_reached(queue::ReceiveQueue& srq) override;
-  void on_completion_overrun(std::uint32_t number);
-  /// A consumer of kernel kind has not mapped what an access of its controller has reached.
-  void on_unmapped_page(std::uint64_t address);
-
-  std::optional<AsyncEvent> next_event();
-  /// The object goes: what waits about it goes too. Another number, or another kind, stays.
-  void forget_events(Qpn qpn, std::uint32_t number);
-  /// Readable while an event waits; made at the first call.
-  Result<int> event_fd() { return events_->fd(); }
-  /// For one who opens the controller, perhaps not as the only one: the queue of all events, or,
-  /// when somebody has that, one of its own, for the objects that it names.
-  std::shared_ptr<EventQueue> claim_events();
-  /// Events about this queue pair, or the object of this number, go there from now on.
-  void route_events(Qpn qpn, std::uint32_t number, std::shared_ptr<EventQueue> queue);
-
  private:
   static bool execute_at_once(queue::QueuePair& qp, const SendRequest& request) {
     return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend &&
@@ -187,7 +169,6 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   std::optional<unsigned> number_slot() const;
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
-  void push_event(const AsyncEvent& event);
   Result<void> add_member(queue::QueuePair& qp, const Gid& group, port::Port* wire, bool* added);
   /// Of this group, or of all; tells how many there were.
   std::size_t remove_members(Qpn qpn, const Gid* group);
@@ -201,6 +182,7 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
   PathPolicy path_policy_;
   std::vector<PortSetup> ports_;
   obs::Counters counters_;
+  AsyncEvents events_{counters_};
   memory::KeyTable keys_;
   QpnBlocks numbers_;
   base::SlotTable<queue::QueuePair> queue_pairs_;
@@ -220,12 +202,6 @@ class Controller final : public path::QueuePairTable, public queue::EventSink {
     port::Port* wire;  ///< by which the group is heard; null: only this host's processes are
   };
   std::vector<Membership> group_members_;
-
-  const std::shared_ptr<EventQueue> events_ = std::make_shared<EventQueue>();
-  base::Lock event_lock_;
-  bool events_claimed_ = false;
-  /// By queue pair and number; what is not here goes to events_.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<EventQueue>> event_routes_;
 };
 
 }  // namespace weft::verbs

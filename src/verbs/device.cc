@@ -108,9 +108,9 @@ Result<XrcDomain> Device::open_xrc_domain() const {
 
 std::optional<AsyncEvent> Device::next_event() const {
   controller_->poll();
-  return controller_->next_event();
+  return controller_->events().next();
 }
 
-Result<int> Device::event_fd() const { return controller_->event_fd(); }
+Result<int> Device::event_fd() const { return controller_->events().fd(); }
 
 }  // namespace weft::verbs

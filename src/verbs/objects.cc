@@ -112,7 +112,7 @@ void CqObject::on_completion_event(queue::CompletionQueue&) {
 }
 
 void CqObject::on_completion_overrun(queue::CompletionQueue&) {
-  controller->on_completion_overrun(number);
+  controller->events().on_completion_overrun(number);
 }
 
 }  // namespace weft::verbs
