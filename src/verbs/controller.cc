@@ -132,6 +132,7 @@ void Controller::join_neighbours() {
       });
   host::Presence& host = neighbours_->presence();
   keys_.set_publisher(&host);
+  groups_.set_names(neighbours_->groups());
   numbers_.set_claim([&host, slot = number_slot()] {
     return slot ? host.claim_block(*slot, port::kNumberSlots) : host.claim_block();
   });
@@ -279,7 +280,7 @@ void Controller::drain(queue::QueuePair& qp) {
 
 void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
-  if (qp.service == Service::kUnreliableDatagram) remove_members(qp.qpn, nullptr);
+  if (qp.service == Service::kUnreliableDatagram) groups_.leave_all(qp);
   reset(qp);
   events_.forget(qp.qpn, 0);  // before its number can be another's
   live_.fetch_sub(1, std::memory_order_relaxed);
@@ -289,7 +290,7 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
 // ---- states ---------------------------------------------------------------------------------
 
 std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
-  port::Port* wire = ports_[qp.attributes.port - 1u].wire.get();
+  port::Port* wire = this->wire(qp.attributes.port);
   const bool datagram = qp.service == Service::kUnreliableDatagram;
   const Gid& gid = qp.attributes.remote_gid;
   const Qpn qpn = qp.attributes.remote_qpn;
@@ -391,8 +392,8 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
       environment_.directory->find(a.remote_gid, a.remote_qpn) == nullptr) {
     const auto called = neighbours_->call(a.remote_gid, a.remote_qpn);
     if (!called && called.error().code != Errc::kNotFound) {
-      const bool can_send_frames = ports_[qp.attributes.port - 1u].wire != nullptr;
-      if (called.error().code == Errc::kNotPermitted && !can_send_frames) return called;
+      if (called.error().code == Errc::kNotPermitted && !on_network(qp.attributes.port))
+        return called;
       obs::log().warn("{}", called.error().message);
     }
   }

@@ -27,6 +27,7 @@
 #include "queue/queue_pair.h"
 #include "verbs/async_events.h"
 #include "verbs/management.h"
+#include "verbs/multicast.h"
 #include "verbs/qpn_blocks.h"
 #include "verbs/waiting.h"
 #include "weft/verbs.h"
@@ -75,12 +76,15 @@ class Controller final : public path::QueuePairTable {
   const DeviceInfo& info() const { return info_; }
   Gid address(std::uint8_t port) const { return ports_[port - 1u].address; }
   Mtu max_mtu(std::uint8_t port) const;
-  bool on_network(std::uint8_t port) const { return ports_[port - 1u].wire != nullptr; }
+  /// Null: the address is reachable only inside the process, or on this host.
+  port::Port* wire(std::uint8_t port) const { return ports_[port - 1u].wire.get(); }
+  bool on_network(std::uint8_t port) const { return wire(port) != nullptr; }
   memory::KeyTable& keys() { return keys_; }
   path::Engine& engine() { return engine_; }
   Waiting& waiting() { return waiting_; }
   obs::Counters& counters() { return counters_; }
   AsyncEvents& events() { return events_; }
+  MulticastMembers& groups() { return groups_; }
   base::Random& random() { return *environment_.random; }
 
   PdId new_pd() { return PdId(next_pd_.fetch_add(1, std::memory_order_relaxed)); }
@@ -137,11 +141,7 @@ class Controller final : public path::QueuePairTable {
   bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
   bool has_unfetched(Qpn qpn) override;
   bool on_management(const wire::Packet& packet, const network::Flow& flow) override;
-  std::vector<Qpn> members(const Gid& group) override;
-
-  /// A datagram queue pair in a multicast group.
-  Result<void> attach(queue::QueuePair& qp, const Gid& group);
-  Result<void> detach(queue::QueuePair& qp, const Gid& group);
+  std::vector<Qpn> members(const Gid& group) override { return groups_.of(group); }
 
   /// From queue pair 1 of one of its addresses to that of another device. False: that address is
   /// not on the network, or it has no room now; what is sent may be lost like any datagram.
@@ -169,9 +169,6 @@ class Controller final : public path::QueuePairTable {
   std::optional<unsigned> number_slot() const;
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
   void drain(queue::QueuePair& qp);
-  Result<void> add_member(queue::QueuePair& qp, const Gid& group, port::Port* wire, bool* added);
-  /// Of this group, or of all; tells how many there were.
-  std::size_t remove_members(Qpn qpn, const Gid* group);
 
   struct Life;
 
@@ -194,14 +191,7 @@ class Controller final : public path::QueuePairTable {
   Waiting waiting_{engine_};
   queue::Shared shared_;
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
-
-  base::Lock group_lock_;
-  struct Membership {
-    Gid group;
-    Qpn qpn;
-    port::Port* wire;  ///< by which the group is heard; null: only this host's processes are
-  };
-  std::vector<Membership> group_members_;
+  MulticastMembers groups_;
 };
 
 }  // namespace weft::verbs

@@ -159,4 +159,17 @@ Result<void> QueuePair::post_read(const Sge& to, const RemoteAddress& from, std:
   return post_send(request);
 }
 
+Result<void> QueuePair::attach_multicast(const Gid& group) {
+  Controller& controller = object_->controller();
+  if (auto ok = controller.check_ours(); !ok) return ok;
+  queue::QueuePair& qp = *object_->core;
+  return controller.groups().join(qp, group, controller.wire(qp.attributes.port));
+}
+
+Result<void> QueuePair::detach_multicast(const Gid& group) {
+  Controller& controller = object_->controller();
+  if (auto ok = controller.check_ours(); !ok) return ok;
+  return controller.groups().leave(*object_->core, group);
+}
+
 }  // namespace weft::verbs
