@@ -21,7 +21,7 @@ enum class Attribute : std::uint16_t {
   kServiceReply = 0x18,
 };
 
-constexpr std::uint8_t kBaseVersion = 1, kClass = 7, kClassVersion = 2, kSendMethod = 3;
+constexpr std::uint8_t kClassVersion = 2;
 
 // One list of fields for each kind, walked by a reader and by a writer (message_fields.h): what is
 // read and what is written cannot differ.
@@ -233,18 +233,18 @@ std::uint32_t* modifier_of(Message& message) {
 
 std::optional<Message> parse(std::span<const std::byte> bytes) {
   if (bytes.size() != kMessageBytes) return {};
-  const auto is = [&](std::size_t at, std::uint8_t value) { return bytes[at] == std::byte{value}; };
-  if (!is(0, kBaseVersion) || !is(1, kClass) || !is(2, kClassVersion) || !is(3, kSendMethod)) {
+  const auto header = mad::Header::parse(bytes);
+  if (!header || header->management_class != mad::Class::kCommunication ||
+      header->class_version != kClassVersion || header->method != mad::Method::kSend) {
     return {};
   }
-  const auto attribute = base::load_be<std::uint16_t>(&bytes[16]);
   for (const Kind& each : kKinds) {
-    if (static_cast<std::uint16_t>(each.attribute) != attribute) continue;
-    Message message{TransactionId(base::load_be<std::uint64_t>(&bytes[8])), each.blank()};
-    FieldReader reader(bytes.subspan(kHeaderBytes));
+    if (static_cast<std::uint16_t>(each.attribute) != header->attribute) continue;
+    Message message{header->transaction, each.blank()};
+    FieldReader reader(bytes.subspan(mad::Header::kSize));
     std::visit([&](auto& body) { walk(reader, body); }, message.body);
     if (reader.failed()) return {};
-    if (auto* modifier = modifier_of(message)) *modifier = base::load_be<std::uint32_t>(&bytes[20]);
+    if (auto* modifier = modifier_of(message)) *modifier = header->modifier;
     return message;
   }
   return {};
@@ -252,16 +252,16 @@ std::optional<Message> parse(std::span<const std::byte> bytes) {
 
 MessageBytes emit(const Message& message) {
   MessageBytes bytes{};
-  bytes[0] = std::byte{kBaseVersion};
-  bytes[1] = std::byte{kClass};
-  bytes[2] = std::byte{kClassVersion};
-  bytes[3] = std::byte{kSendMethod};
-  base::store_be(&bytes[8], message.transaction.value);
-  base::store_be(&bytes[16], static_cast<std::uint16_t>(kKinds[message.body.index()].attribute));
-  FieldWriter writer(std::span<std::byte>(bytes).subspan(kHeaderBytes));
+  mad::Header header{
+      .management_class = mad::Class::kCommunication,
+      .class_version = kClassVersion,
+      .transaction = message.transaction,
+      .attribute = static_cast<std::uint16_t>(kKinds[message.body.index()].attribute)};
+  FieldWriter writer(std::span<std::byte>(bytes).subspan(mad::Header::kSize));
   Message copy = message;  // the walkers take what they can also change
   std::visit([&](auto& body) { walk(writer, body); }, copy.body);
-  if (auto* modifier = modifier_of(copy)) base::store_be(&bytes[20], *modifier);
+  if (const auto* modifier = modifier_of(copy)) header.modifier = *modifier;
+  header.emit(std::span(bytes).first<mad::Header::kSize>());
   return bytes;
 }
 

@@ -2,9 +2,8 @@
 // Each kind is a plain value here; parse() makes one of what arrived, and nothing of it is believed
 // before that, emit() writes one. Stateless, any thread.
 //
-//   byte 0        1       2        3       4        6         8      16         18        20
-//   | version 1 | class 7 | ver. 2 | method | status | specific | id  | attribute | reserved | mod
-//   | 24: the kind's own fields; then private data to the end, always of the same length
+//   0: the header (mad/header.h) | 24: the kind's own fields; then private data to the end, always
+//   of the same length
 #pragma once
 
 #include <array>
@@ -14,18 +13,18 @@
 #include <span>
 #include <variant>
 
+#include "mad/header.h"
 #include "weft/types.h"
 
 namespace weft::cm {
 
-inline constexpr std::size_t kMessageBytes = 256;
+inline constexpr std::size_t kMessageBytes = mad::kBytes;
 
 /// Names one end of a connection, chosen by that end; 0 is none.
 using CommId = Strong<struct CommIdTag, std::uint32_t>;
 /// What a listener offers; service_id.h makes it of port space and port.
 using ServiceId = Strong<struct ServiceIdTag, std::uint64_t>;
-/// Pairs an answer with its question.
-using TransactionId = Strong<struct TransactionIdTag, std::uint64_t>;
+using mad::TransactionId;
 
 enum class Transport : std::uint8_t { kReliable, kUnreliable, kExtended };
 
@@ -195,7 +194,7 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-using MessageBytes = std::array<std::byte, kMessageBytes>;
+using MessageBytes = mad::Bytes;
 
 /// Nothing when it is not a message of this class with a kind and values that exist.
 std::optional<Message> parse(std::span<const std::byte> bytes);

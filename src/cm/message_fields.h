@@ -12,12 +12,12 @@
 
 #include "base/assert.h"
 #include "base/big_endian.h"
+#include "mad/header.h"
 #include "weft/types.h"
 
 namespace weft::cm {
 
-inline constexpr std::size_t kHeaderBytes = 24;
-inline constexpr std::size_t kBodyBytes = 232;
+inline constexpr std::size_t kBodyBytes = mad::kBytes - mad::Header::kSize;
 
 constexpr std::uint32_t mask_of(unsigned width) {
   return width == 32 ? ~std::uint32_t{0} : (std::uint32_t{1} << width) - 1;

@@ -42,13 +42,12 @@ std::vector<std::string> names_for(const Answer& answer, const Gid&) {
   return names_of_number(answer.remote);
 }
 
-class Relay final : public verbs::ManagementSink {
+class Relay final : public mad::Agent {
  public:
-  void on_datagram(verbs::Controller& controller,
-                   const verbs::ManagementDatagram& datagram) override {
+  void on_datagram(mad::Gsi& gsi, const mad::Datagram& datagram) override {
     // Handing over takes system calls, in the middle of a program's poll.
-    if (!allowance_.take(controller.engine().now())) {
-      return controller.counters().add(obs::Counter::kDroppedMessages);
+    if (!allowance_.take(datagram.arrived_at)) {
+      return gsi.counters().add(obs::Counter::kDroppedMessages);
     }
     auto message = parse(datagram.bytes);
     if (!message) {
@@ -56,10 +55,10 @@ class Relay final : public verbs::ManagementSink {
     }
     const Packet packet{datagram.source, datagram.destination, std::move(*message), true};
     // No answer either: it would go to whoever was named.
-    if (!is_credible(packet)) return controller.counters().add(obs::Counter::kRefusedMessages);
+    if (!is_credible(packet)) return gsi.counters().add(obs::Counter::kRefusedMessages);
     if (hand_over(packet) != HandedOver::kNobody) return;
     if (const auto answer = answer_to_stray(packet.message)) {
-      send_to_network(controller, {packet.destination, packet.source, *answer});
+      send_to_network(gsi, {packet.destination, packet.source, *answer});
     }
   }
 
@@ -85,13 +84,13 @@ HandedOver hand_over(const Packet& packet) {
   return HandedOver::kNobody;
 }
 
-bool send_to_network(verbs::Controller& controller, const Packet& packet) {
-  return controller.send_management(packet.source, packet.destination, emit(packet.message));
+bool send_to_network(mad::Gsi& gsi, const Packet& packet) {
+  return gsi.send(packet.source, packet.destination, emit(packet.message));
 }
 
-void receive_from_network() {
+void receive_from_network(mad::Agents& agents) {
   static auto& relay = *new Relay;
-  verbs::set_management_sink(relay);
+  agents.set(mad::Class::kCommunication, relay);
 }
 
 }  // namespace weft::cm

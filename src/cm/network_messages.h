@@ -6,8 +6,7 @@
 #pragma once
 
 #include "cm/packet.h"
-#include "verbs/controller.h"
-#include "verbs/management.h"
+#include "mad/gsi.h"
 
 namespace weft::cm {
 
@@ -16,10 +15,10 @@ enum class HandedOver { kTaken, kNobody, kNotNow };
 /// of this user is the one that the packet is for.
 HandedOver hand_over(const Packet& packet);
 
-/// False: the device is not on the network, or it has no room now.
-bool send_to_network(verbs::Controller& controller, const Packet& packet);
+/// False: the packet's source is not on the network, or it has no room now.
+bool send_to_network(mad::Gsi& gsi, const Packet& packet);
 
-/// Takes what arrives for queue pair 1 of this process's devices from now on. Once.
-void receive_from_network();
+/// Takes the connection manager's datagrams from now on.
+void receive_from_network(mad::Agents& agents);
 
 }  // namespace weft::cm

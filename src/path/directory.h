@@ -20,8 +20,8 @@ struct Packet;
 
 namespace weft::path {
 
-/// Where management datagrams go: connection managers talk to it.
-inline constexpr Qpn kManagementQpn{1};
+/// The general services interface: management datagrams go there.
+inline constexpr Qpn kGsiQpn{1};
 
 /// The queue pairs of one controller, by number. Shared: a path that knows a peer keeps the memory
 /// of the peer's table, also when the peer's controller has been closed.
@@ -37,7 +37,7 @@ class QueuePairTable {
   virtual bool has_unfetched(Qpn) { return false; }
   /// Its queue pairs that are attached to a multicast group.
   virtual std::vector<Qpn> members(const Gid& /*group*/) { return {}; }
-  /// A frame for kManagementQpn came, by this way. False: nobody here takes such frames.
+  /// A frame for kGsiQpn came, by this way. False: nobody here takes such frames.
   virtual bool on_management(const wire::Packet&, const network::Flow&) { return false; }
 };
 

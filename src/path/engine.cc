@@ -100,7 +100,7 @@ class Engine::PortReceiver final : public port::Receiver {
     if (!packet) return on_malformed();
     ++frames_;
     bytes_ += packet->payload.size();
-    if (packet->bth.dest_qp == kManagementQpn) [[unlikely]] {
+    if (packet->bth.dest_qp == kGsiQpn) [[unlikely]] {
       current_ = nullptr;  // whoever takes it may publish others
       if (engine_.table_.on_management(*packet, incoming.flow)) return;
     }
@@ -124,7 +124,7 @@ class Engine::PortReceiver final : public port::Receiver {
   bool take_plain(const port::Incoming& incoming) {
     if (incoming.packet.size() < wire::Bth::kSize) return false;
     const Qpn number = wire::Bth::destination_of(incoming.packet.first<wire::Bth::kSize>());
-    if (number == kManagementQpn || number == kMulticastQpn || incoming.flow.is_marked()) {
+    if (number == kGsiQpn || number == kMulticastQpn || incoming.flow.is_marked()) {
       return false;
     }
     find(number);

@@ -17,6 +17,7 @@
 #include "ucma/clock.h"
 #include "ucma/file.h"
 #include "ucma/local_addresses.h"
+#include "verbs/controller.h"
 
 namespace weft::ucma {
 namespace {
@@ -308,7 +309,7 @@ void Agent::send(cm::LinkId link, const cm::Packet& packet) {
   const auto* shown = device_with(packet.source);
   const auto* device = shown != nullptr ? network_device(*shown) : nullptr;
   // What is lost is sent again: it is the network.
-  if (device != nullptr) cm::send_to_network(*device->controller(), packet);
+  if (device != nullptr) cm::send_to_network(device->controller()->gsi(), packet);
 }
 
 /// As if somebody had said so.

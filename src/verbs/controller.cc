@@ -96,12 +96,16 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
       keys_(*environment.random),
       numbers_(*environment.random),
       queue_pairs_(info_.max_queue_pairs),
-      engine_(*environment.clock, *this, counters_) {
+      engine_(*environment.clock, *this, counters_),
+      gsi_(environment.agents, counters_) {
   shared_.keys = &keys_;
   shared_.counters = &counters_;
   shared_.scheduler = &engine_;
   shared_.events = &events_;
   shared_.serves_rdma = info_.kind == NodeKind::kHost;
+  for (const PortSetup& port : ports_) {
+    if (port.wire != nullptr) gsi_.add_port(port.address, *port.wire);
+  }
   if (const auto slot = number_slot()) numbers_.set_slot(*slot, port::kNumberSlots);
 }
 

@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "base/slot_table.h"
 #include "host/fork.h"
-#include "memory/flight.h"
+#include "mad/gsi.h"
 #include "memory/key_table.h"
 #include "obs/counters.h"
 #include "path/directory.h"
@@ -26,7 +26,6 @@
 #include "port/port.h"
 #include "queue/queue_pair.h"
 #include "verbs/async_events.h"
-#include "verbs/management.h"
 #include "verbs/multicast.h"
 #include "verbs/qpn_blocks.h"
 #include "verbs/waiting.h"
@@ -41,6 +40,7 @@ struct Environment {
   path::Directory* directory;
   /// Other processes of this host may be reached, and may reach us.
   bool has_neighbours = false;
+  mad::Agents* agents = nullptr;  ///< null: management datagrams are for nobody
 };
 
 /// A port of the controller: an address and, unless the address is reachable only inside the
@@ -85,6 +85,7 @@ class Controller final : public path::QueuePairTable {
   obs::Counters& counters() { return counters_; }
   AsyncEvents& events() { return events_; }
   MulticastMembers& groups() { return groups_; }
+  mad::Gsi& gsi() { return gsi_; }
   base::Random& random() { return *environment_.random; }
 
   PdId new_pd() { return PdId(next_pd_.fetch_add(1, std::memory_order_relaxed)); }
@@ -140,13 +141,10 @@ class Controller final : public path::QueuePairTable {
   queue::QueuePair* find(Qpn qpn) override;
   bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
   bool has_unfetched(Qpn qpn) override;
-  bool on_management(const wire::Packet& packet, const network::Flow& flow) override;
+  bool on_management(const wire::Packet& packet, const network::Flow& flow) override {
+    return gsi_.receive(packet, flow, environment_.clock->now());
+  }
   std::vector<Qpn> members(const Gid& group) override { return groups_.of(group); }
-
-  /// From queue pair 1 of one of its addresses to that of another device. False: that address is
-  /// not on the network, or it has no room now; what is sent may be lost like any datagram.
-  bool send_management(const Gid& source, const Gid& destination,
-                       std::span<const std::byte, kManagementBytes> bytes);
 
  private:
   static bool execute_at_once(queue::QueuePair& qp, const SendRequest& request) {
@@ -186,12 +184,12 @@ class Controller final : public path::QueuePairTable {
   std::atomic<std::uint32_t> live_{0};
   std::atomic<std::uint32_t> next_pd_{1};
   std::atomic<std::uint32_t> next_number_{1};
-  std::atomic<std::uint32_t> management_psn_{0};
   path::Engine engine_;
   Waiting waiting_{engine_};
   queue::Shared shared_;
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
   MulticastMembers groups_;
+  mad::Gsi gsi_;
 };
 
 }  // namespace weft::verbs

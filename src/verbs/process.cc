@@ -41,7 +41,12 @@ Environment process_environment() {
   }();
   static_cast<void>(stalls_are_named);
   static SteadyClock* clock = new SteadyClock;
-  return {clock, &base::system_random(), process_directory(), true};
+  return {clock, &base::system_random(), process_directory(), true, &process_agents()};
+}
+
+mad::Agents& process_agents() {
+  static auto& agents = *new mad::Agents;
+  return agents;
 }
 
 memory::HostVmm& process_memory() {

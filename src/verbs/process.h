@@ -1,6 +1,6 @@
 // What the controllers of a real process stand on: the steady clock, the directory of this process,
-// its memory, and the helper thread. Made at first use and never destroyed, so that code which runs
-// at exit still finds it. Any thread.
+// its memory, its management agents, and the helper thread. Made at first use and never destroyed,
+// so that code which runs at exit still finds it. Any thread.
 #pragma once
 
 #include "memory/host_vmm.h"
@@ -16,6 +16,8 @@ class SteadyClock final : public path::Clock {
 };
 
 Environment process_environment();
+/// Those of all controllers of the process.
+mad::Agents& process_agents();
 memory::HostVmm& process_memory();
 
 }  // namespace weft::verbs

@@ -85,9 +85,8 @@ class Caller {
     question.pkey = kDefaultPKey;
     cm::emit_ip_header({false, cm::Port(source_port), gid(source), gid(destination)},
                        question.private_data);
-    device_.controller()->send_management(
-        gid(kSecondHost.v4), gid(kFirstHost.v4),
-        cm::emit(cm::Message{cm::TransactionId(last_), question}));
+    device_.controller()->gsi().send(gid(kSecondHost.v4), gid(kFirstHost.v4),
+                                     cm::emit(cm::Message{cm::TransactionId(last_), question}));
   }
 
  private:

@@ -1,5 +1,4 @@
-#include "verbs/management.h"
-
+// Management datagrams over the sockets of two devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +10,10 @@
 #include <vector>
 
 #include "base/random.h"
+#include "mad/gsi.h"
 #include "network/address.h"
 #include "verbs/controller.h"
+#include "verbs/process.h"
 #include "weft/verbs.h"
 
 namespace weft::verbs {
@@ -23,14 +24,14 @@ struct Remembered {
   std::vector<std::byte> bytes;
 };
 
-class RememberingSink final : public ManagementSink {
+class RememberingAgent final : public mad::Agent {
  public:
-  static RememberingSink& the() {
-    static auto& sink = *new RememberingSink;
-    set_management_sink(sink);
-    return sink;
+  static RememberingAgent& the() {
+    static auto& agent = *new RememberingAgent;
+    process_agents().set(mad::Class::kPerformance, agent);
+    return agent;
   }
-  void on_datagram(Controller&, const ManagementDatagram& datagram) override {
+  void on_datagram(mad::Gsi&, const mad::Datagram& datagram) override {
     const std::lock_guard guard(mutex_);
     all_.push_back(
         {datagram.source, datagram.destination, {datagram.bytes.begin(), datagram.bytes.end()}});
@@ -57,62 +58,28 @@ Device on_loopback_network() {
   }
 }
 
-TEST(Management, datagrams_reach_the_sink_of_the_other_device) {
-  auto& sink = RememberingSink::the();
+TEST(Management, datagrams_reach_the_agent_of_the_other_device) {
+  auto& agent = RememberingAgent::the();
   const Device here = on_loopback_network(), there = on_loopback_network();
-  std::array<std::byte, kManagementBytes> bytes{};
+  mad::Bytes bytes{};
   base::system_random().fill(bytes);
+  mad::Header header;
+  header.management_class = mad::Class::kPerformance;
+  header.emit(std::span(bytes).first<mad::Header::kSize>());
   std::vector<Remembered> got;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   // A datagram may be lost.
   while (got.empty() && std::chrono::steady_clock::now() < until) {
-    EXPECT_TRUE(here.controller()->send_management(here.address(), there.address(), bytes));
+    EXPECT_TRUE(here.controller()->gsi().send(here.address(), there.address(), bytes));
     for (int i = 0; i < 1000 && got.empty(); ++i) {
       there.controller()->poll();
-      got = sink.take();
+      got = agent.take();
     }
   }
   ASSERT_FALSE(got.empty());
   EXPECT_EQ(got.front().source, here.address());
   EXPECT_EQ(got.front().destination, there.address());
   EXPECT_TRUE(std::ranges::equal(got.front().bytes, bytes));
-}
-
-TEST(Management, leaves_only_from_an_address_that_is_on_the_network) {
-  const Device network = on_loopback_network(), alone = Device::open({}).value();
-  const std::array<std::byte, kManagementBytes> bytes{};
-  EXPECT_FALSE(alone.controller()->send_management(alone.address(), network.address(), bytes));
-  EXPECT_FALSE(network.controller()->send_management(alone.address(), network.address(), bytes));
-}
-
-TEST(Management, frames_that_are_no_such_datagrams_are_counted_and_dropped) {
-  auto& sink = RememberingSink::the();
-  sink.take();
-  const Device device = on_loopback_network();
-  Controller& controller = *device.controller();
-  const std::array<std::byte, kManagementBytes> bytes{};
-  wire::Packet good;
-  good.bth.opcode = wire::Opcode::kUdSendOnly;
-  good.deth.qkey = QKey(0x8001'0000);
-  good.payload = bytes;
-  wire::Packet other_service = good, other_partition = good, other_key = good, too_short = good;
-  other_service.bth.opcode = wire::Opcode::kRcSendOnly;
-  other_partition.bth.pkey = PKey(0x1234);
-  other_key.deth.qkey = QKey(1);
-  too_short.payload = std::span(bytes).first(100);
-  const std::pair<const wire::Packet*, obs::Counter> cases[] = {
-      {&other_service, obs::Counter::kWrongService},
-      {&other_partition, obs::Counter::kBadPartition},
-      {&other_key, obs::Counter::kBadQKey},
-      {&too_short, obs::Counter::kMalformedFrames}};
-  for (const auto& [packet, counter] : cases) {
-    const auto before = controller.counters().get(counter);
-    EXPECT_TRUE(controller.on_management(*packet, {}));
-    EXPECT_EQ(controller.counters().get(counter), before + 1);
-  }
-  EXPECT_TRUE(sink.take().empty());
-  EXPECT_TRUE(controller.on_management(good, {}));
-  EXPECT_EQ(sink.take().size(), 1u);
 }
 
 }  // namespace
