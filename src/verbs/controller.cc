@@ -16,6 +16,7 @@
 #include "path/framed.h"
 #include "transport/qp_state.h"
 #include "verbs/limits.h"
+#include "verbs/modify_attributes.h"
 
 namespace weft::verbs {
 namespace {
@@ -94,8 +95,7 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
       path_policy_(setup.path),
       ports_(std::move(setup.ports)),
       keys_(*environment.random),
-      numbers_(*environment.random),
-      queue_pairs_(info_.max_queue_pairs),
+      queue_pairs_(*environment.random, info_.max_queue_pairs),
       engine_(*environment.clock, *this, counters_),
       gsi_(environment.agents, counters_) {
   shared_.keys = &keys_;
@@ -106,7 +106,7 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   for (const PortSetup& port : ports_) {
     if (port.wire != nullptr) gsi_.add_port(port.address, *port.wire);
   }
-  if (const auto slot = number_slot()) numbers_.set_slot(*slot, port::kNumberSlots);
+  if (const auto slot = number_slot()) queue_pairs_.numbers().set_slot(*slot, port::kNumberSlots);
 }
 
 std::optional<unsigned> Controller::number_slot() const {
@@ -127,17 +127,12 @@ void Controller::join_neighbours() {
   neighbours_ = std::make_unique<path::Neighbours>(
       std::move(*presence), *this, engine_,
       [this](const std::function<void(queue::QueuePair&)>& visit) {
-        for (std::uint32_t slot = 0;; ++slot) {
-          queue::QueuePair* qp = queue_pairs_.at(slot);
-          if (qp == nullptr) return;
-          const memory::Flight::Scope self(memory::Hold::kSelf, qp);
-          if (qp->can_receive()) visit(*qp);
-        }
+        queue_pairs_.for_each(visit);
       });
   host::Presence& host = neighbours_->presence();
   keys_.set_publisher(&host);
   groups_.set_names(neighbours_->groups());
-  numbers_.set_claim([&host, slot = number_slot()] {
+  queue_pairs_.numbers().set_claim([&host, slot = number_slot()] {
     return slot ? host.claim_block(*slot, port::kNumberSlots) : host.claim_block();
   });
   engine_.set_source(*neighbours_);
@@ -158,16 +153,6 @@ Mtu Controller::max_mtu(std::uint8_t port) const {
 
 // ---- queue pairs ----------------------------------------------------------------------------
 
-queue::QueuePair* Controller::find(Qpn qpn) {
-  const std::uint32_t slot = numbers_.slot_of(qpn);
-  queue::QueuePair* qp = slot == QpnBlocks::kNone ? nullptr : queue_pairs_.at(slot);
-  if (qp == nullptr) return nullptr;
-  memory::Flight::publish(memory::Hold::kPeer, qp);
-  if (qp->state.load(std::memory_order_acquire) != QpState::kReset && qp->qpn == qpn) return qp;
-  memory::Flight::clear(memory::Hold::kPeer);
-  return nullptr;
-}
-
 bool Controller::has_unfetched(Qpn qpn) {
   if (inherited()) return false;
   engine_.progress();  // what has reached this process counts, although nobody has looked yet
@@ -182,32 +167,18 @@ bool Controller::has_unfetched(Qpn qpn) {
 
 Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& setup) {
   if (auto ok = check_ours(); !ok) return tl::unexpected(ok.error());
-  if (live_.fetch_add(1, std::memory_order_relaxed) >= info_.max_queue_pairs) {
-    live_.fetch_sub(1, std::memory_order_relaxed);
-    return fail(Errc::kOutOfMemory, fmt::format("{}: all {} queue pairs are in use", info_.name,
-                                                info_.max_queue_pairs));
-  }
-  std::uint32_t slot = 0;
-  queue::QueuePair* qp = queue_pairs_.acquire(&slot);
-  if (qp == nullptr) {
-    live_.fetch_sub(1, std::memory_order_relaxed);
-    return fail(Errc::kOutOfMemory, "no queue pair left, or no memory for more");
-  }
-  const auto refuse = [&](tl::unexpected<Error> error) {
-    queue_pairs_.release(slot);
-    live_.fetch_sub(1, std::memory_order_relaxed);
-    return error;
-  };
-  const auto qpn = numbers_.number_of(slot);
-  if (!qpn) return refuse(tl::unexpected(qpn.error()));
+  const auto acquired = queue_pairs_.acquire(info_.name);
+  if (!acquired) return acquired;
+  queue::QueuePair* const qp = *acquired;
   if (setup.shared_receive == nullptr && qp->rq == nullptr) {
     qp->rq.reset(new (std::nothrow) queue::ReceiveQueue);
     if (qp->rq == nullptr) {
-      return refuse(fail(Errc::kOutOfMemory, "no memory for a receive queue"));
+      queue_pairs_.release(*qp);
+      return fail(Errc::kOutOfMemory, "no memory for a receive queue");
     }
   }
-  qp->qpn = *qpn;
-  qp->shown = neighbours_ != nullptr ? neighbours_->presence().tables().queue_pair(*qpn) : nullptr;
+  qp->shown =
+      neighbours_ != nullptr ? neighbours_->presence().tables().queue_pair(qp->qpn) : nullptr;
   qp->service = setup.service;
   qp->signal_all = setup.signal_all;
   qp->pd = setup.pd;
@@ -231,7 +202,7 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   return qp;
 }
 
-void Controller::pay_debts(queue::QueuePair& qp) {
+void Controller::flush_owed_acks(queue::QueuePair& qp) {
   bool crosses = false, framed = false;
   {
     const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
@@ -247,7 +218,7 @@ void Controller::pay_debts(queue::QueuePair& qp) {
 }
 
 void Controller::reset(queue::QueuePair& qp) {
-  pay_debts(qp);
+  flush_owed_acks(qp);
   qp.state.store(QpState::kReset, std::memory_order_release);
   qp.epoch.fetch_add(1, std::memory_order_acq_rel);
   // Peers and other threads that are working on it finish; new ones see the state. What they
@@ -287,8 +258,7 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (qp.service == Service::kUnreliableDatagram) groups_.leave_all(qp);
   reset(qp);
   events_.forget(qp.qpn, 0);  // before its number can be another's
-  live_.fetch_sub(1, std::memory_order_relaxed);
-  queue_pairs_.release(numbers_.slot_of(qp.qpn));
+  queue_pairs_.release(qp);
 }
 
 // ---- states ---------------------------------------------------------------------------------
@@ -311,78 +281,18 @@ std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
   return path::make_framed_path(qp, *wire);
 }
 
-void Controller::apply(QueuePairAttributes& to, const QueuePairAttributes& from,
-                       QpAttribute given) {
-  const auto set = [given](QpAttribute flag, auto& field, const auto& value) {
-    if (has(given, flag)) field = value;
-  };
-  set(QpAttribute::kPort, to.port, from.port);
-  set(QpAttribute::kPKeyIndex, to.pkey_index, from.pkey_index);
-  set(QpAttribute::kAccess, to.access, from.access);
-  set(QpAttribute::kQKey, to.qkey, from.qkey);
-  set(QpAttribute::kPathMtu, to.path_mtu, from.path_mtu);
-  set(QpAttribute::kAddress, to.remote_gid, from.remote_gid);
-  set(QpAttribute::kRemoteQpn, to.remote_qpn, from.remote_qpn);
-  set(QpAttribute::kReceivePsn, to.receive_psn, from.receive_psn);
-  set(QpAttribute::kMaxDestRdAtomic, to.max_dest_rd_atomic, from.max_dest_rd_atomic);
-  set(QpAttribute::kMinRnrTimer, to.min_rnr_timer, from.min_rnr_timer);
-  set(QpAttribute::kAckPolicy, to.ack_policy, from.ack_policy);
-  set(QpAttribute::kSendPsn, to.send_psn, from.send_psn);
-  set(QpAttribute::kTimeout, to.timeout, from.timeout);
-  set(QpAttribute::kRetryCount, to.retry_count, from.retry_count);
-  set(QpAttribute::kRnrRetry, to.rnr_retry, from.rnr_retry);
-  set(QpAttribute::kMaxRdAtomic, to.max_rd_atomic, from.max_rd_atomic);
-}
-
-Result<void> Controller::check_values(const queue::QueuePair& qp, const QueuePairAttributes& a,
-                                      QpAttribute given) const {
-  const auto at_most = [&](QpAttribute flag, std::string_view name, std::uint64_t value,
-                           std::uint64_t most) -> Result<void> {
-    if (!has(given, flag) || value <= most) return {};
-    return fail(Errc::kInvalidArgument, fmt::format("{}: {} is more than {}", name, value, most));
-  };
-  if (has(given, QpAttribute::kPort) && (a.port == 0 || a.port > ports_.size())) {
-    return fail(Errc::kInvalidArgument, fmt::format("port: {}, but {} has ports 1 to {}", a.port,
-                                                    info_.name, ports_.size()));
-  }
-  const std::uint8_t port = has(given, QpAttribute::kPort) ? a.port : qp.attributes.port;
-  if (has(given, QpAttribute::kPathMtu) && bytes(a.path_mtu) > bytes(max_mtu(port))) {
-    return fail(Errc::kInvalidArgument, fmt::format("path_mtu: {}, but port {} carries at most {}",
-                                                    bytes(a.path_mtu), port, bytes(max_mtu(port))));
-  }
-  if (auto ok = at_most(QpAttribute::kPKeyIndex, "pkey_index", a.pkey_index, 0); !ok) return ok;
-  if (auto ok = at_most(QpAttribute::kRemoteQpn, "remote_qpn", a.remote_qpn.value, kMask24); !ok) {
-    return ok;
-  }
-  if (auto ok = at_most(QpAttribute::kMaxDestRdAtomic, "max_dest_rd_atomic", a.max_dest_rd_atomic,
-                        kMaxRdAtomic);
-      !ok) {
-    return ok;
-  }
-  if (auto ok = at_most(QpAttribute::kMaxRdAtomic, "max_rd_atomic", a.max_rd_atomic, kMaxRdAtomic);
-      !ok) {
-    return ok;
-  }
-  if (auto ok = at_most(QpAttribute::kMinRnrTimer, "min_rnr_timer", a.min_rnr_timer, 31); !ok) {
-    return ok;
-  }
-  if (auto ok = at_most(QpAttribute::kTimeout, "timeout", a.timeout, 31); !ok) return ok;
-  if (auto ok = at_most(QpAttribute::kRetryCount, "retry_count", a.retry_count, 7); !ok) return ok;
-  return at_most(QpAttribute::kRnrRetry, "rnr_retry", a.rnr_retry, 7);
-}
-
 Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePairAttributes& a,
                                 QpAttribute given) {
   if (auto ok = check_ours(); !ok) return ok;
   const QpState from = qp.state.load(std::memory_order_acquire);
   if (auto ok = transport::check_transition(qp.service, from, to, given); !ok) return ok;
-  if (auto ok = check_values(qp, a, given); !ok) return ok;
+  if (auto ok = check_given(*this, qp, a, given); !ok) return ok;
   if (to == QpState::kReset) {
     reset(qp);
     return {};
   }
   if (to == QpState::kError) {
-    pay_debts(qp);
+    flush_owed_acks(qp);
     qp.state.store(QpState::kError, std::memory_order_release);
     qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     drain(qp);  // nobody works on it any more when this returns
@@ -404,7 +314,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
   {
     const std::lock_guard send_guard(qp.send_lock);
     const std::lock_guard recv_guard(qp.recv_lock);
-    apply(qp.attributes, a, given);
+    take_given(qp.attributes, a, given);
     if (has(given, QpAttribute::kAccess)) qp.epoch.fetch_add(1, std::memory_order_acq_rel);
     if (to == QpState::kInit) qp.local_gid = ports_[qp.attributes.port - 1u].address;
     if (to == QpState::kReadyToReceive) {

@@ -13,9 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/lock.h"
 #include "base/random.h"
-#include "base/slot_table.h"
 #include "host/fork.h"
 #include "mad/gsi.h"
 #include "memory/key_table.h"
@@ -27,7 +25,7 @@
 #include "queue/queue_pair.h"
 #include "verbs/async_events.h"
 #include "verbs/multicast.h"
-#include "verbs/qpn_blocks.h"
+#include "verbs/queue_pair_pool.h"
 #include "verbs/waiting.h"
 #include "weft/verbs.h"
 
@@ -105,7 +103,7 @@ class Controller final : public path::QueuePairTable {
   };
   Result<queue::QueuePair*> create_queue_pair(const QueuePairSetup& setup);
   void destroy_queue_pair(queue::QueuePair& qp);
-  std::uint32_t live_queue_pairs() const { return live_.load(std::memory_order_relaxed); }
+  std::uint32_t live_queue_pairs() const { return queue_pairs_.live(); }
 
   Result<void> modify(queue::QueuePair& qp, QpState to, const QueuePairAttributes& attributes,
                       QpAttribute given);
@@ -138,8 +136,8 @@ class Controller final : public path::QueuePairTable {
   }
 
   // QueuePairTable
-  queue::QueuePair* find(Qpn qpn) override;
-  bool owns(Qpn qpn) const override { return numbers_.slot_of(qpn) != QpnBlocks::kNone; }
+  queue::QueuePair* find(Qpn qpn) override { return queue_pairs_.find(qpn); }
+  bool owns(Qpn qpn) const override { return queue_pairs_.owns(qpn); }
   bool has_unfetched(Qpn qpn) override;
   bool on_management(const wire::Packet& packet, const network::Flow& flow) override {
     return gsi_.receive(packet, flow, environment_.clock->now());
@@ -155,14 +153,11 @@ class Controller final : public path::QueuePairTable {
   static bool post_at_once_by_others(queue::QueuePair& qp, const SendRequest& request);
   Controller(const Environment& environment, ControllerSetup setup);
 
-  Result<void> check_values(const queue::QueuePair& qp, const QueuePairAttributes& attributes,
-                            QpAttribute given) const;
-  static void apply(QueuePairAttributes& to, const QueuePairAttributes& from, QpAttribute given);
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
   void reset(queue::QueuePair& qp);
   void join_neighbours();
-  /// An acknowledgement that waits for company leaves alone: the peer must not wait for ever.
-  void pay_debts(queue::QueuePair& qp);
+  /// Acknowledgements that wait for company leave now: the peer must not wait for ever.
+  void flush_owed_acks(queue::QueuePair& qp);
   /// Of the addresses that are shared with other processes; all ports have the same.
   std::optional<unsigned> number_slot() const;
   /// Waits until nobody works on it, here or in another process. It is not ready any more.
@@ -179,9 +174,7 @@ class Controller final : public path::QueuePairTable {
   obs::Counters counters_;
   AsyncEvents events_{counters_};
   memory::KeyTable keys_;
-  QpnBlocks numbers_;
-  base::SlotTable<queue::QueuePair> queue_pairs_;
-  std::atomic<std::uint32_t> live_{0};
+  QueuePairPool queue_pairs_;
   std::atomic<std::uint32_t> next_pd_{1};
   std::atomic<std::uint32_t> next_number_{1};
   path::Engine engine_;
