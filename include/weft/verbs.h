@@ -3,7 +3,7 @@
 // function may be called from any thread; two threads must not use the same handle while one of
 // them moves or destroys it. Misuse gives an Error that names the argument; no exceptions.
 //
-// Verbs that the seed names (docs/verbs.md has the rest of its words):
+// Verbs that the seed names (docs/seed.md has the rest of its words):
 //
 //   AllocateRKey           allocate_window       BindRKey, UnbindRKey   SendOp::kBind
 //   DeallocateRKey         ~MemoryWindow         MapLocalPage, SegmentTableUpdate   simulated nodes
