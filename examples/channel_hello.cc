@@ -1,4 +1,4 @@
-// Two processes and a channel, as in the README: a small message, then one that makes it grow.
+// Two processes and a channel: a small message, then one that makes it grow.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <weft/channel.h>

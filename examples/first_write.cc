@@ -1,4 +1,4 @@
-// The first RDMA write, as in the README: two queue pairs of one program, eleven bytes.
+// The first RDMA write: two queue pairs of one program, eleven bytes.
 #include <weft/verbs.h>
 
 #include <array>
