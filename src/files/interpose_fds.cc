@@ -2,6 +2,7 @@
 // of, and what the program writes to one goes to its object. A descriptor of anything else costs
 // one load. See interpose_paths.cc for why the functions have two names.
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ constinit Next<int(int)> next_dup{"dup"};
 constinit Next<int(int, int)> next_dup2{"dup2"};
 constinit Next<int(int, int, int)> next_dup3{"dup3"};
 constinit Next<int(int, int, void*)> next_fcntl{"fcntl"};
+constinit Next<int(int, unsigned long, void*)> next_ioctl{"ioctl"};
 
 std::span<const std::byte> bytes_of(const void* data, std::size_t size) {
   return {static_cast<const std::byte*>(data), size};
@@ -123,6 +125,19 @@ int weft_fcntl(int fd, int command, ...) {
     weft::host::tell_descriptor_blocks();
   }
   return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? shared(fd, result) : result;
+}
+int weft_ioctl(int fd, unsigned long request, ...) asm("ioctl");
+int weft_ioctl(int fd, unsigned long request, ...) {
+  std::va_list rest;
+  va_start(rest, request);
+  void* const argument = va_arg(rest, void*);
+  va_end(rest);
+  const int result = next_ioctl(fd, request, argument);
+  // The other way to change O_NONBLOCK.
+  if (request == FIONBIO && result == 0 && *static_cast<const int*>(argument) == 0) {
+    weft::host::tell_descriptor_blocks();
+  }
+  return result;
 }
 int weft_fcntl64(int fd, int command, ...) asm("fcntl64") __attribute__((alias("fcntl")));
 

@@ -59,7 +59,7 @@ int poll_as_allowed(pollfd* fds, nfds_t count, const timespec* end) {
 
 }  // namespace
 
-SignalsHeld::SignalsHeld() {
+void SignalsHeld::hold() {
   sigset_t all;
   sigfillset(&all);
   // Those that a fault raises cannot wait.
@@ -90,15 +90,14 @@ OnlyWaitIsCancelled::~OnlyWaitIsCancelled() {
   pthread_setcancelstate(before_, nullptr);
 }
 
-int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns) {
+int wait_readable(SignalsHeld& signals, std::span<pollfd> fds, Nanoseconds timeout_ns) {
   WEFT_ASSERT(fds.size() <= kMostFds);
-  const SignalsHeld held;
   PendingSignals* pending = base::PerThread<PendingSignals>::get();
   std::array<pollfd, kMostFds + 1> watched;
   std::ranges::copy(fds, watched.begin());
   // Without a descriptor for it signals wait until something else ends the sleep: still, they are
   // noticed then.
-  watched[fds.size()] = {pending != nullptr ? pending->fd(held.before()) : -1, POLLIN, 0};
+  watched[fds.size()] = {pending != nullptr ? pending->fd(signals.before()) : -1, POLLIN, 0};
   const timespec limit{static_cast<time_t>(timeout_ns / 1'000'000'000),
                        static_cast<long>(timeout_ns % 1'000'000'000)};
   const timespec* const end = timeout_ns == kNever ? nullptr : &limit;
@@ -106,7 +105,10 @@ int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns) {
   const int error = n < 0 ? errno : 0;
   std::copy_n(watched.begin(), fds.size(), fds.begin());
   if (error != 0) return error == EINTR ? 0 : error;  // a fault's signal, which never ends a read
-  return watched[fds.size()].revents != 0 && held.interrupted() ? EINTR : 0;
+  if (watched[fds.size()].revents == 0) return 0;
+  if (signals.interrupted()) return EINTR;
+  signals.let_through();
+  return 0;
 }
 
 }  // namespace weft::host

@@ -167,6 +167,16 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
     }
     return look(channel) ? 0 : EAGAIN;
   }
+  // Until an event is found: a signal that is handled while this thread makes progress for others
+  // would not end the sleep that follows.
+  host::SignalsHeld signals;
+  for (;;) {
+    const int error = wait_once(channel, signals, timeout_ns);
+    if (error != 0 || timeout_ns != kNever || channel.has_events()) return error;
+  }
+}
+
+int Waiting::wait_once(ChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns) {
   engine_.settle();
   if (channel.has_events()) return 0;
   channel.found_in_a_row.store(0, std::memory_order_relaxed);
@@ -176,38 +186,35 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
       const std::lock_guard guard(lock_);
       let_helper_wake();
     }
-    return sleep(channel, false, timeout_ns);
+    return sleep(channel, signals, false, timeout_ns);
   }
   engine_.set_waker(Waker::kProgram);
   const Nanoseconds begun = engine_.now();
-  if (const auto result = wait_busily(channel, begun, timeout_ns)) return *result;
-  const int error = wait_alone(channel, timeout_ns);
+  if (wait_busily(channel, begun, timeout_ns)) return 0;
+  const int error = wait_alone(channel, signals, timeout_ns);
   busy_wait_.slept(engine_.now() - begun);
   return error;
 }
 
-std::optional<int> Waiting::wait_busily(ChannelObject& channel, Nanoseconds begun,
-                                        Nanoseconds timeout_ns) {
+bool Waiting::wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns) {
   static const bool wanted = host::waits_busily();
   const Nanoseconds most = wanted ? std::min(busy_wait_.begin(), timeout_ns) : 0;
-  if (most == 0) return std::nullopt;
-  // A signal that comes meanwhile would not end the sleep that follows.
-  const host::SignalsHeld held;
+  if (most == 0) return false;
   const ChannelObject::Fetch fetch(channel);
   do {
     engine_.poll();
     if (channel.has_events()) {
       busy_wait_.found();
-      return 0;
+      return true;
     }
     base::relax();
   } while (engine_.now() - begun < most);
   busy_wait_.missed();
-  if (held.interrupted()) return EINTR;
-  return std::nullopt;
+  return false;
 }
 
-int Waiting::wait_alone(ChannelObject& channel, Nanoseconds timeout_ns) {
+int Waiting::wait_alone(ChannelObject& channel, host::SignalsHeld& signals,
+                        Nanoseconds timeout_ns) {
   path::Source* const source = engine_.source();
   if (source != nullptr && source->active()) {
     if (wakes_left_.exchange(false, std::memory_order_relaxed)) source->serve();
@@ -220,9 +227,11 @@ int Waiting::wait_alone(ChannelObject& channel, Nanoseconds timeout_ns) {
       if (source != nullptr && source->active()) look_into_rings(*source);
       return 0;
     }
-    if (round == kRounds) return sleep(channel, true, std::min(timeout_ns, kShortSleep_ns));
+    if (round == kRounds) {
+      return sleep(channel, signals, true, std::min(timeout_ns, kShortSleep_ns));
+    }
   }
-  return sleep(channel, true, timeout_ns);
+  return sleep(channel, signals, true, timeout_ns);
 }
 
 bool Waiting::look(ChannelObject& channel) {
@@ -274,10 +283,11 @@ bool Waiting::nothing_has_come() {
          !engine_.has_runnable() && engine_.next_deadline() > engine_.now();
 }
 
-int Waiting::sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_ns) {
+int Waiting::sleep(ChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
+                   Nanoseconds timeout_ns) {
   std::vector<pollfd> fds{{channel.signal.fd(), POLLIN, 0}};
   if (on_sockets) add_sockets(fds);
-  const int error = host::wait_readable(fds, timeout_ns);
+  const int error = host::wait_readable(signals, fds, timeout_ns);
   if (error != 0 || !on_sockets) return error;
   const ChannelObject::Fetch fetch(channel);
   if (path::Source* source = engine_.source()) {

@@ -17,12 +17,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "base/busy_wait.h"
 #include "base/lock.h"
 #include "host/fd_flags.h"
+#include "host/readable_wait.h"
 #include "path/engine.h"
 
 namespace weft::verbs {
@@ -62,13 +62,16 @@ class Waiting final : private host::FlagsListener {
 
   std::vector<int> sockets() const;
   void add_sockets(std::vector<pollfd>& fds) const;
-  /// 0: an event came before it was worth sleeping; EINTR: a signal did. Nothing: sleep.
-  std::optional<int> wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns);
-  int wait_alone(ChannelObject& channel, Nanoseconds timeout_ns);
+  /// One sleep, or none if there is an event. 0 or errno.
+  int wait_once(ChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
+  /// True: an event came before it was worth sleeping.
+  bool wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns);
+  int wait_alone(ChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
   void request_wake();
   void look_into_rings(path::Source& source);
   bool nothing_has_come();
-  int sleep(ChannelObject& channel, bool on_sockets, Nanoseconds timeout_ns);
+  int sleep(ChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
+            Nanoseconds timeout_ns);
 
   path::Engine& engine_;
   std::atomic<std::uint32_t> sleepers_{0};        ///< threads that sleep inside wait()

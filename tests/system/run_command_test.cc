@@ -202,6 +202,14 @@ TEST_F(RunCommand, passes_faults_and_capture_on_to_the_program) {
   EXPECT_TRUE(ended.says("loss=1%,delay=5us 7 /tmp/%p.pcap")) << ended.output;
 }
 
+// Where frames are what arrives, the descriptor carries their sockets while it does not block.
+TEST_F(RunCommand, a_channel_blocks_or_not_as_ioctl_says) {
+  const Ended ended =
+      run({"--faults", "delay=1us", "--", WEFT_BIN_DIR "/verbs_client", "flags_by_ioctl"});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("did flags_by_ioctl")) << ended.output;
+}
+
 // ---- what is refused ----------------------------------------------------------------------------
 
 TEST(RunRefusals, wrong_options_are_told) {

@@ -4,11 +4,13 @@
 // should.
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -319,6 +321,39 @@ void small_stacks() {
   finish(client);
 }
 
+void set_blocking(const ibv_comp_channel* channel, bool blocking) {
+  int nonblocking = blocking ? 0 : 1;
+  NEED(ioctl(channel->fd, FIONBIO, &nonblocking) == 0);
+}
+
+/// Nothing comes. `ends_by`: EINTR if the call sleeps until the alarm, else it does not sleep.
+void wait_in_vain(ibv_comp_channel* channel, int ends_by) {
+  ibv_cq* cq = nullptr;
+  void* owner = nullptr;
+  if (ends_by == EINTR) alarm(1);
+  NEED(ibv_get_cq_event(channel, &cq, &owner) == -1);
+  NEED(errno == ends_by);
+}
+
+/// Makes a channel block, and not, by the call that is older than fcntl.
+void flags_by_ioctl() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  NEED(sigaction(SIGALRM, &action, nullptr) == 0);
+  Client client;
+  begin(client);
+  ibv_comp_channel* const channel = client.ends[0].channel;
+  for (int turn = 0; turn < 2; ++turn) {
+    set_blocking(channel, false);
+    // Often enough for weft to see who waits, and how.
+    for (int i = 0; i < 10; ++i) NEED(ibv_req_notify_cq(client.ends[0].cq, 0) == 0);
+    wait_in_vain(channel, EAGAIN);
+    set_blocking(channel, true);
+    wait_in_vain(channel, EINTR);
+  }
+  finish(client);
+}
+
 // ---- what a sanitizer has to find ---------------------------------------------------------------
 
 void overflow() {
@@ -352,11 +387,17 @@ void undefined() {
 constexpr struct {
   const char* name;
   void (*function)();
-} kCases[] = {{"work", work},           {"hand_over", hand_over},
-              {"refused", refused},     {"unmapped", unmapped},
-              {"child", child},         {"overflow", overflow},
-              {"leak", leak},           {"race", race},
-              {"undefined", undefined}, {"small_stacks", small_stacks}};
+} kCases[] = {{"work", work},
+              {"hand_over", hand_over},
+              {"refused", refused},
+              {"unmapped", unmapped},
+              {"child", child},
+              {"overflow", overflow},
+              {"leak", leak},
+              {"race", race},
+              {"undefined", undefined},
+              {"small_stacks", small_stacks},
+              {"flags_by_ioctl", flags_by_ioctl}};
 
 }  // namespace
 

@@ -161,6 +161,60 @@ TEST(WaitingSignalsFramed, one_that_comes_while_a_thread_looks_before_it_sleeps_
       });
 }
 
+/// A thread that waits for a message while its peer writes to its memory: it does the work of the
+/// writes, and none of them is an event.
+struct PassiveTarget {
+  explicit PassiveTarget(ibv_comp_channel* channel)
+      : thread([this, channel] {
+          block_signal(SIG_UNBLOCK);
+          do {
+            ++calls;
+            WEFT_REQUIRE(take_event(channel) == nullptr && errno == EINTR);
+            moved();
+          } while (calls < kCalls);
+        }) {}
+
+  static constexpr int kCalls = 100;
+  std::atomic<int> calls{0};
+  std::thread thread;
+};
+
+TEST_P(WaitingSignals, one_that_comes_while_a_thread_serves_its_peer_ends_the_call) {
+  between_two_processes(
+      GetParam(),
+      [](const Wire& peer) {
+        WaitingProgram program;
+        program.connection.connect(peer);
+        struct sigaction action {};
+        action.sa_handler = [](int) {};
+        WEFT_REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
+        block_signal(SIG_BLOCK);  // also for the thread
+        program.queue.arm();
+        PassiveTarget target(program.channel.shown);
+        for (int call = 1; call <= PassiveTarget::kCalls; ++call) {
+          while (target.calls < call) std::this_thread::yield();
+          std::this_thread::sleep_for(1ms + std::chrono::microseconds(call));
+          // Once: nothing else would end the call.
+          WEFT_REQUIRE(pthread_kill(target.thread.native_handle(), SIGUSR1) == 0);
+        }
+        target.thread.join();
+        peer.put(true);
+      },
+      [](const Wire& peer) {
+        constexpr int kUnderWay = 8;
+        WaitingProgram program;
+        program.connection.connect(peer);
+        std::atomic<bool> over{false};
+        std::thread news([&] { over = peer.get<bool>(); });
+        for (int i = 0; i < kUnderWay; ++i) program.connection.write(0);
+        for (; !over; moved()) {
+          WEFT_REQUIRE(program.queue.spin().status == IBV_WC_SUCCESS);
+          program.connection.write(0);
+        }
+        news.join();
+      });
+}
+
 TEST_P(WaitingSignals, a_cancelled_thread_leaves_the_channel_to_others) {
   between_two_processes(
       GetParam(),

@@ -32,6 +32,12 @@ std::atomic<int> restarting_handled{0}, ending_handled{0};
 void on_restarting(int) { restarting_handled.fetch_add(1, std::memory_order_relaxed); }
 void on_ending(int) { ending_handled.fetch_add(1, std::memory_order_relaxed); }
 
+/// A call that does nothing but wait.
+int wait_readable(std::span<pollfd> fds, Nanoseconds timeout_ns) {
+  SignalsHeld signals;
+  return wait_readable(signals, fds, timeout_ns);
+}
+
 /// The action of a signal, for as long as it lives.
 class Action {
  public:
