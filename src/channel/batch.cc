@@ -61,7 +61,7 @@ Result<std::size_t> Channel::try_receive_batch(Batch& into) {
       Endpoint& endpoint = channel.endpoint();
       while (into.size_ < Batch::kMost) {
         View view;
-        if (endpoint.deliver_soon(view, 1, false)) [[likely]] {
+        if (endpoint.fast_deliver(view, 1, false)) [[likely]] {
           into.items_[into.size_++] = {view.data, view.length, view.frame, nullptr};
           continue;
         }

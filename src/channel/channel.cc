@@ -94,7 +94,7 @@ Result<std::size_t> Channel::try_send(std::span<const iovec> message, std::size_
   ChannelObject& channel = *object_;
   if (message.size() == 1) {
     const std::lock_guard guard(channel.context().lock());
-    if (channel.life() == Life::kOpen && channel.endpoint().take_small(message[0])) [[likely]] {
+    if (channel.life() == Life::kOpen && channel.endpoint().fast_take(message[0])) [[likely]] {
       if (channel.endpoint().has_steps_behind()) [[unlikely]]
         channel.endpoint().step_behind(channel.context().now());
       channel.sent();
@@ -222,7 +222,7 @@ Result<std::optional<Message>> Channel::try_receive() {
     View view;
     const auto deliver = [&](Endpoint& endpoint) {
       const bool patient = has_time(channel, endpoint);
-      return endpoint.deliver_soon(view, patient ? kLooksOfFew : kLooksOfMany, patient);
+      return endpoint.fast_deliver(view, patient ? kLooksOfFew : kLooksOfMany, patient);
     };
     if (channel.is_ordinary() && deliver(channel.endpoint())) {
       if (++channel.takes % kTakesPerRound == 0) [[unlikely]]
@@ -268,7 +268,7 @@ Result<std::optional<Message>> Channel::try_receive_any() {
       return lost(channel);
     }
     if (!incoming) {
-      channel.look_after_unrung();
+      channel.watch_unnotified();
       channel.ready = false;
       const bool let_others_run = channel.context().in_vain(vain);
       guard.unlock();
@@ -276,7 +276,7 @@ Result<std::optional<Message>> Channel::try_receive_any() {
       return std::nullopt;
     }
   }
-  // Who is found by looking need not be rung for; and what rings must be heard at times.
+  // A channel that is polled needs no bells; and bells must be taken at times.
   if (!channel.active && channel.life() == Life::kOpen) channel.context().activate(channel);
   if (++channel.takes % kTakesPerRound == 0) channel.context().round();
   channel.context().found();
@@ -340,7 +340,7 @@ Result<void> Channel::close(Deadline deadline) {
       }
       endpoint.progress(channel.context().now());
       if (endpoint.finish(channel.is_being_left())) break;
-      channel.see_off();
+      channel.confirm_end();
       if (channel.life() != Life::kOpen) continue;  // that was all
       channel.context().await_room(channel);
     }

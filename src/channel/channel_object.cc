@@ -153,8 +153,8 @@ void ChannelObject::let_identifier_go() {
   context_->attend(*this);
 }
 
-void ChannelObject::see_off() {
-  if (is_being_left() && endpoint_->farewell()) lose("the connection was ended by the peer");
+void ChannelObject::confirm_end() {
+  if (is_being_left() && endpoint_->confirm_end()) lose("the connection was ended by the peer");
 }
 
 std::uint64_t ChannelObject::first_ring_bytes() const {
@@ -180,9 +180,9 @@ Ring ChannelObject::first_ring(std::uint32_t phase) const {
   return ring;
 }
 
-bool ChannelObject::fall_asleep() {
+bool ChannelObject::become_dormant() {
   if (active || views > 0 || life_ != Life::kOpen) return false;
-  if (!endpoint_->can_sleep() || endpoint_->receive().ring().handle != nullptr) {
+  if (!endpoint_->can_be_dormant() || endpoint_->receive().ring().handle != nullptr) {
     endpoint_->settle_down();
     return false;
   }
@@ -195,7 +195,7 @@ void ChannelObject::wake() {
   endpoint_ = std::make_unique<Endpoint>(*settings_, *this, control(), kSendDepth, index_);
   endpoint_->wake(*dormant_, first_ring(settings_->start_phase));
   dormant_.reset();
-  context_->note_drowsy(*this);
+  context_->note_doze_candidate(*this);
 }
 
 bool ChannelObject::charge(std::uint64_t bytes) {
@@ -391,7 +391,7 @@ void ChannelObject::take_back_region(std::span<const std::byte> message, void* r
   endpoint().release_one(back);
 }
 
-void ChannelObject::look_after() { context_->activate(*this); }
+void ChannelObject::watch() { context_->activate(*this); }
 
 Statistics ChannelObject::statistics() const {
   Statistics out;

@@ -56,7 +56,7 @@ class ChannelObject final : public Wires {
            endpoint_->receive().peer_closed();
   }
   /// Such a peer waits for our word that all has arrived; with that the connection is over.
-  void see_off();
+  void confirm_end();
 
   ContextObject& context() const { return *context_; }
   Endpoint& endpoint() {
@@ -68,10 +68,10 @@ class ChannelObject final : public Wires {
   bool is_lean() const { return settings_->lean; }
   bool is_watching() const { return endpoint_ != nullptr && endpoint_->mode() == Mode::kWatching; }
   /// Of a lean channel at rest only a few numbers stay. False: it is not at rest.
-  bool fall_asleep();
+  bool become_dormant();
   Life life() const { return life_; }
   /// Nothing is to be done for it before its next message is looked for.
-  bool is_ordinary() const { return life_ == Life::kOpen && active && !endpoint_->has_to_tell(); }
+  bool is_ordinary() const { return life_ == Life::kOpen && active && !endpoint_->owes_status(); }
   void set_life(Life life) { life_ = life; }
   std::string error() const { return error_ != nullptr ? *error_ : std::string(); }
   std::uint32_t index() const { return index_; }
@@ -99,11 +99,11 @@ class ChannelObject final : public Wires {
   bool active = false;
   bool spoke = false;       ///< since the last round
   bool kept = false;        ///< only views are left of it, and the context keeps it for them
-  bool ready : 1 = false;   ///< was named since it last had nothing
-  bool listed : 1 = false;  ///< is in the context's list of those to be named
+  bool ready : 1 = false;   ///< already reported ready
+  bool listed : 1 = false;  ///< is in the context's list of those to report
   bool grown : 1 = false, blocked : 1 = false, counted_connecting : 1 = false;
-  bool probed : 1 = false;  ///< has no identifier any more
-  bool drowsy : 1 = false;  ///< is in the context's list of those that may fall asleep
+  bool probed : 1 = false;          ///< has no identifier any more
+  bool doze_candidate : 1 = false;  ///< is in the context's list of those that may become dormant
   std::uint32_t views = 0;
   std::uint16_t vain = 0, takes = 0;  ///< since the last round for all
   std::uint32_t frames_seen = 0;      ///< when it was last looked at, as far as the number goes
@@ -117,23 +117,23 @@ class ChannelObject final : public Wires {
   }
   void took_back() {
     endpoint_->released();
-    look_after_unrung();
+    watch_unnotified();
   }
   /// Keeps polling for a peer that was told something and not notified, until it is certain that it
   /// looked by itself.
-  void look_after_unrung() {
-    if (endpoint_->unrung() && !looked_after() && life_ == Life::kOpen) look_after();
+  void watch_unnotified() {
+    if (endpoint_->unnotified() && !watched() && life_ == Life::kOpen) watch();
   }
   /// Something was sent.
   void sent() {
     blocked = false;
     spoke = true;
-    if (!looked_after() && (endpoint_->unrung() || endpoint_->busy())) look_after();
+    if (!watched() && (endpoint_->unnotified() || endpoint_->busy())) watch();
   }
 
  private:
-  bool looked_after() const { return active && endpoint_->mode() == Mode::kWatching; }
-  void look_after();
+  bool watched() const { return active && endpoint_->mode() == Mode::kWatching; }
+  void watch();
   void wake();
   Ring first_ring(std::uint32_t phase) const;
   bool create_queue_pair(rdma_cm_id* id);

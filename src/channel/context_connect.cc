@@ -282,7 +282,7 @@ void ContextObject::on_established(rdma_cm_event& event, ChannelObject& channel)
   channel.set_life(Life::kOpen);
   if (!peer->lets_identifier_go) channel.keep_identifier();
   channel.let_identifier_go();
-  activate(channel);  // it may have been rung already
+  activate(channel);  // its peer may have notified it already
 }
 
 }  // namespace weft::channel

@@ -111,7 +111,7 @@ void ContextObject::remove(ChannelObject& channel) {
 
 void ContextObject::know(ChannelObject& channel) {
   by_qpn_.set(channel.qpn(), &channel);
-  if (channel.is_lean()) note_drowsy(channel);
+  if (channel.is_lean()) note_doze_candidate(channel);
 }
 
 void ContextObject::forget(ChannelObject& channel) {
@@ -120,27 +120,27 @@ void ContextObject::forget(ChannelObject& channel) {
   channel.ready = channel.listed = false;
   if (channel.active) erase_unordered(active_, &channel);
   if (channel.grown) erase_unordered(grown_, &channel);
-  if (channel.drowsy) erase_unordered(drowsy_, &channel);
+  if (channel.doze_candidate) erase_unordered(doze_candidates_, &channel);
   if (channel.is_watching()) --watching_;
   if (channel.probed) --probed_;
-  channel.active = channel.grown = channel.probed = channel.drowsy = false;
+  channel.active = channel.grown = channel.probed = channel.doze_candidate = false;
 }
 
-void ContextObject::note_drowsy(ChannelObject& channel) {
-  if (channel.drowsy) return;
-  channel.drowsy = true;
-  drowsy_.push_back(&channel);
+void ContextObject::note_doze_candidate(ChannelObject& channel) {
+  if (channel.doze_candidate) return;
+  channel.doze_candidate = true;
+  doze_candidates_.push_back(&channel);
 }
 
-void ContextObject::visit_drowsy() {
-  for (std::size_t i = 0; i < drowsy_.size();) {
-    if (!drowsy_[i]->fall_asleep()) {
+void ContextObject::visit_doze_candidates() {
+  for (std::size_t i = 0; i < doze_candidates_.size();) {
+    if (!doze_candidates_[i]->become_dormant()) {
       ++i;
       continue;
     }
-    drowsy_[i]->drowsy = false;
-    drowsy_[i] = drowsy_.back();
-    drowsy_.pop_back();
+    doze_candidates_[i]->doze_candidate = false;
+    doze_candidates_[i] = doze_candidates_.back();
+    doze_candidates_.pop_back();
   }
 }
 
@@ -212,12 +212,12 @@ bool ContextObject::poll_completions() {
 }
 
 // Stops looking at a channel. The peer learns of it, and what it wrote before it learned is looked
-// for once more; what it was not rung for, it is rung for now.
+// for once more; what it was not notified of, it is notified of now.
 void ContextObject::rest(ChannelObject& channel) {
   Endpoint& endpoint = channel.endpoint();
   if (endpoint.mode() == Mode::kWatching) --watching_;
   endpoint.set_mode(channel.blocked ? Mode::kWantsRoom : Mode::kAsleep);
-  if (endpoint.unrung()) endpoint.ring();
+  if (endpoint.unnotified()) endpoint.notify();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   endpoint.progress(now_);
   note_ready(channel);
@@ -228,7 +228,7 @@ bool ContextObject::visit(ChannelObject& channel) {
   Endpoint& endpoint = channel.endpoint();
   endpoint.progress(now_);
   channel.lose_if_failed();
-  channel.see_off();
+  channel.confirm_end();
   note_ready(channel);
   if (!channel.grown && endpoint.send().phase() > 0) {
     channel.grown = true;
@@ -251,7 +251,8 @@ void ContextObject::visit_grown() {
     ChannelObject& channel = *grown_[i];
     channel.endpoint().wish_smaller(budget_.tight() && channel.charged_bytes() > budget_.share());
     visit(channel);
-    if (!channel.active && (channel.endpoint().send().moving() || channel.endpoint().unrung())) {
+    if (!channel.active &&
+        (channel.endpoint().send().moving() || channel.endpoint().unnotified())) {
       activate(channel);
     }
     if (channel.endpoint().send().phase() == 0 || channel.life() != Life::kOpen) {
@@ -272,8 +273,8 @@ bool ContextObject::round() {
     if (visit(channel)) any = true;
     const bool silent = now_ - channel.last_event_ns > kRestAfter && !channel.endpoint().busy();
     if (silent) rest(channel);
-    // What could not be rung for lack of room stays.
-    if ((silent && !channel.endpoint().unrung()) || channel.life() != Life::kOpen) {
+    // One whose peer could not be notified for lack of room stays.
+    if ((silent && !channel.endpoint().unnotified()) || channel.life() != Life::kOpen) {
       channel.active = false;
       active_[i] = active_.back();
       active_.pop_back();
@@ -289,7 +290,7 @@ bool ContextObject::round() {
   if (now_ - grown_at_ > kGrownEvery) {
     grown_at_ = now_;
     visit_grown();
-    visit_drowsy();
+    visit_doze_candidates();
   }
   if (connecting_ > 0 || now_ - connections_at_ > kConnectionsEvery) {
     connections_at_ = now_;
@@ -354,7 +355,7 @@ void ContextObject::visit_lingering() {
     if (!done) {
       channel.endpoint().progress(now_);
       done = channel.endpoint().finish(channel.is_being_left());
-      channel.see_off();
+      channel.confirm_end();
     }
     if (!done) {
       ++i;
@@ -388,7 +389,7 @@ bool ContextObject::arm() {
     rest(channel);
     if (channel.endpoint().receive().figures().frames != before) found = true;
     if (channel.blocked && channel.endpoint().take_note_of_room()) found = true;
-    if ((channel.endpoint().busy() || channel.endpoint().unrung()) &&
+    if ((channel.endpoint().busy() || channel.endpoint().unnotified()) &&
         channel.life() == Life::kOpen) {
       ++i;
       continue;
@@ -404,10 +405,10 @@ bool ContextObject::arm() {
 }
 
 void ContextObject::set_timer() {
-  const Nanoseconds sleep = !active_.empty() || !lingering_.empty() ? kBusySleep
-                            : !grown_.empty() || !drowsy_.empty()   ? kGrownSleep
-                            : probed_ > 0                           ? probe_pause_
-                                                                    : 0;
+  const Nanoseconds sleep = !active_.empty() || !lingering_.empty()        ? kBusySleep
+                            : !grown_.empty() || !doze_candidates_.empty() ? kGrownSleep
+                            : probed_ > 0                                  ? probe_pause_
+                                                                           : 0;
   itimerspec when{};
   when.it_value.tv_sec = static_cast<time_t>(sleep / 1'000'000'000);
   when.it_value.tv_nsec = static_cast<long>(sleep % 1'000'000'000);

@@ -65,15 +65,15 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void know(ChannelObject& channel);
   void forget(ChannelObject& channel);
   void activate(ChannelObject& channel);
-  /// Whoever sends has something left: room at the peer counts as an event, and rings a sleeper.
+  /// The sender has something left: room at the peer counts as an event, and wakes a sleeper.
   void await_room(ChannelObject& channel);
   void note_ready(ChannelObject& channel);
   /// It is connected, has failed, or is not wanted any more.
   void end_connecting(ChannelObject& channel);
-  /// Whoever waits looks again.
+  /// Threads that wait look again.
   void note_event();
-  /// It is awake, and may fall asleep later.
-  void note_drowsy(ChannelObject& channel);
+  /// It is in use, and may become dormant later.
+  void note_doze_candidate(ChannelObject& channel);
   /// Nothing tells of the end of this one's peer but probes.
   void attend(ChannelObject& channel) { channel.probed = true, ++probed_; }
   std::vector<std::uint64_t> take_ready();
@@ -83,7 +83,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   int fd() const { return epoll_; }
   void take_wakeups();
   Sleepers& sleepers() { return sleepers_; }
-  /// Looks that found nothing, one after the other. True: so many that whoever looks should let
+  /// Polls that found nothing, one after the other. True: so many that the caller should let
   /// another process run, which may be the one that it waits for.
   bool in_vain(std::uint32_t looks) {
     vain_looks_ += looks;
@@ -124,7 +124,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   void do_chores(bool any);
   void visit_lingering();
   void probe_some();
-  void visit_drowsy();
+  void visit_doze_candidates();
   void set_timer();
   // context_connect.cc
   bool poll_connections();
@@ -152,7 +152,7 @@ class ContextObject : public std::enable_shared_from_this<ContextObject> {
   std::vector<ChannelObject*> channels_;  // by index
   std::vector<std::uint32_t> free_indices_;
   base::NumberMap<ChannelObject> by_qpn_;
-  std::vector<ChannelObject*> active_, grown_, ready_, drowsy_;
+  std::vector<ChannelObject*> active_, grown_, ready_, doze_candidates_;
   std::vector<ListenerObject*> listeners_;
   std::vector<std::shared_ptr<ChannelObject>> dropped_;
   struct Lingering {

@@ -13,7 +13,7 @@
 namespace weft::channel {
 namespace {
 
-/// Bells that may be rung before this end looks; more make the ringer wait.
+/// Bells that may arrive before this end looks; more make the sender wait.
 constexpr std::uint32_t kBells = 1024;
 /// Reads of all channels that may complete before this end looks, where the device has no room for
 /// all.

@@ -23,7 +23,7 @@ DormantRest Dormant::usual() const {
   return rest;
 }
 
-bool Outlet::can_sleep() const { return !failed_ && !unrung_ && signaled_ == completed_; }
+bool Outlet::can_be_dormant() const { return !failed_ && !unnotified_ && signaled_ == completed_; }
 void Outlet::sleep(Dormant& to, DormantRest& rest) const {
   to.posted = posted_, to.completed = completed_, to.told = room_.told;
   to.behind_bell = behind_bell_;
@@ -36,9 +36,9 @@ void Outlet::wake(const Dormant& from, const DormantRest& rest) {
   bells_ = rest.bells;
 }
 
-bool SendHalf::can_sleep() const {
+bool SendHalf::can_be_dormant() const {
   return settings_.lean && !local_.exists() && local_.phase == settings_.start_phase &&
-         local_.slots <= kSlotsMost && remote_.slots <= kSlotsMost && rare_ == nullptr &&
+         local_.slots <= kSlotsMost && remote_.slots <= kSlotsMost && cold_ == nullptr &&
          state_ == State::kSteady && !frame_open_ && !last_in_frame_ && !status_wanted_ &&
          !closed_ && !loans_ended_ && rest_ == 0 && lent_number_ == 0 && error_.empty();
 }
@@ -67,8 +67,8 @@ void SendHalf::wake(const Dormant& from, const DormantRest& rest) {
   figures_ = rest.sent;
 }
 
-bool ReceiveHalf::can_sleep() const {
-  return rare_ == nullptr && deliver_ == scan_ && room_.consumed == scan_ &&
+bool ReceiveHalf::can_be_dormant() const {
+  return cold_ == nullptr && deliver_ == scan_ && room_.consumed == scan_ &&
          offset_ == kHeadBytes && !has_steps() && answered_ == 0 && reading_ == 0 && !news_ &&
          !fresh_offers_ && !peer_closed_ && error_.empty() && peer_.slots <= kSlotsMost &&
          current_.phase == settings_.start_phase;
@@ -89,9 +89,9 @@ void ReceiveHalf::wake(const Dormant& from, const DormantRest& rest, const Ring&
   aim();
 }
 
-bool Endpoint::can_sleep() const {
-  return mode_ == Mode::kAsleep && !tell_wanted_ && !mode_changed_ && farewell_ == 0 &&
-         outlet_.can_sleep() && send_.can_sleep() && receive_.can_sleep();
+bool Endpoint::can_be_dormant() const {
+  return mode_ == Mode::kAsleep && !status_due_ && !mode_changed_ && end_confirmation_ == 0 &&
+         outlet_.can_be_dormant() && send_.can_be_dormant() && receive_.can_be_dormant();
 }
 Dormant Endpoint::sleep() const {
   Dormant dormant;

@@ -63,9 +63,9 @@ bool Endpoint::scan() {
   return true;
 }
 
-void Endpoint::tell() {
-  if (send_.wants_status()) tell_wanted_ = true;
-  if (!tell_wanted_ || !outlet_.has_room() || failed()) return;
+void Endpoint::send_status() {
+  if (send_.wants_status()) status_due_ = true;
+  if (!status_due_ || !outlet_.has_room() || failed()) return;
   const Status status{.consumed = receive_.consumed(),
                       .mode = static_cast<std::uint32_t>(mode_),
                       .pulled = receive_.pulled(),
@@ -79,17 +79,17 @@ void Endpoint::tell() {
   work.bell = send_.wants_status();
   // A peer that leaves may be gone as soon as it knows: nothing that is sent later tells whether
   // this has arrived.
-  const bool is_farewell = receive_.at_end() && status.consumed == receive_.scanned();
-  work.signaled = is_farewell;
+  const bool confirms_end = receive_.at_end() && status.consumed == receive_.scanned();
+  work.signaled = confirms_end;
   if (status.consumed != outlet_.room().told || receive_.has_news()) {
     outlet_.post_room(std::move(work));
   } else {
     outlet_.post(std::move(work));  // only a mode, or a wish: nobody waits for it
   }
-  if (is_farewell && farewell_ == 0) farewell_ = outlet_.posted();
+  if (confirms_end && end_confirmation_ == 0) end_confirmation_ = outlet_.posted();
   outlet_.room().told = status.consumed;
   receive_.news_told();
-  tell_wanted_ = mode_changed_ = false;
+  status_due_ = mode_changed_ = false;
   send_.status_told();
 }
 
@@ -99,18 +99,18 @@ void Endpoint::progress(Nanoseconds now) {
   scan();
   send_.progress(now);
   receive_.progress(watch32(control_ + kStatusOffset + offsetof(Status, repeat)), now);
-  tell_rest();
-  if (send_.wants_status()) tell();
-  ring_if_missed();
+  send_owed_status();
+  if (send_.wants_status()) send_status();
+  notify_if_missed();
 }
 
 // The frame, then the mode; at the peer the mode, then the frame: with a fence between, one of the
 // two sees the other's. (Where a network interface does the writing, later rounds look again, and
 // who stops looking rings first.)
-void Endpoint::ring_if_missed() {
-  if (!outlet_.unrung()) return;
+void Endpoint::notify_if_missed() {
+  if (!outlet_.unnotified()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (outlet_.peer_mode() != Mode::kWatching) ring();
+  if (outlet_.peer_mode() != Mode::kWatching) notify();
 }
 
 void Endpoint::on_done(std::uint32_t number) {
@@ -129,8 +129,8 @@ void Endpoint::settle_down() {
 void Endpoint::set_mode(Mode mode) {
   if (mode == mode_) return settle_down();
   mode_ = mode;
-  tell_wanted_ = mode_changed_ = true;
-  tell();
+  status_due_ = mode_changed_ = true;
+  send_status();
   settle_down();
 }
 
@@ -138,13 +138,13 @@ void Endpoint::wish_smaller(bool wish) {
   const std::uint32_t wishes = wish ? kWishSmaller : 0;
   if (wishes == wishes_) return;
   wishes_ = wishes;
-  tell_wanted_ = mode_changed_ = true;
-  tell();
+  status_due_ = mode_changed_ = true;
+  send_status();
 }
 
-void Endpoint::ring() {
+void Endpoint::notify() {
   if (!outlet_.has_room() || failed()) return;
-  outlet_.rung();
+  outlet_.notified();
   outlet_.post({.remote = peer_control_ + kStatusOffset, .remote_key = peer_key_, .bell = true});
 }
 
@@ -154,15 +154,15 @@ std::uint32_t Endpoint::probe() {
       {.remote = peer_control_ + kStatusOffset, .remote_key = peer_key_, .signaled = true});
 }
 
-bool Endpoint::farewell() {
+bool Endpoint::confirm_end() {
   if (!receive_.at_end() || receive_.consumed() != receive_.scanned()) return false;
   if (outlet_.room().told != receive_.consumed()) {
-    tell_wanted_ = true;
-    tell();
+    status_due_ = true;
+    send_status();
     return false;
   }
-  if (farewell_ == 0) farewell_ = probe();
-  return farewell_ != 0 && outlet_.done(farewell_);
+  if (end_confirmation_ == 0) end_confirmation_ = probe();
+  return end_confirmation_ != 0 && outlet_.done(end_confirmation_);
 }
 
 std::string_view Endpoint::error() const {

@@ -51,19 +51,19 @@ class Endpoint {
   }
 
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now) {
-    if (vector.size() == 1 && take_small(vector[0])) {
+    if (vector.size() == 1 && fast_take(vector[0])) {
       if (has_steps_behind()) step_behind(now);
       return vector[0].iov_len;
     }
     const std::uint64_t taken = send_.take(vector, size_hint, now);
-    tell();
-    ring_if_missed();
+    send_status();
+    notify_if_missed();
     return taken;
   }
   /// One element that fits, when nothing out of the ordinary is under way.
-  bool take_small(const iovec& element) {
-    if (!send_.take_small(element)) return false;
-    if (outlet_.unrung()) ring_if_missed();
+  bool fast_take(const iovec& element) {
+    if (!send_.fast_take(element)) return false;
+    if (outlet_.unnotified()) notify_if_missed();
     return true;
   }
   /// A step of changing rings, behind a message that was sent.
@@ -79,30 +79,30 @@ class Endpoint {
   /// Of messages that fit, as many as find room; frames go when they are full, and the last one.
   std::size_t take_batch(std::span<const iovec> messages) {
     const std::size_t taken = send_.take_batch(messages);
-    if (taken > 0 && outlet_.unrung()) ring_if_missed();
+    if (taken > 0 && outlet_.unnotified()) notify_if_missed();
     return taken;
   }
   std::uint32_t lend(std::span<const std::byte> message) { return send_.lend(message); }
   void on_returned(RemoteKey key) { send_.on_returned(key); }
   void recall(std::uint32_t loan) {
     send_.recall(loan);
-    tell();
+    send_status();
   }
   void revoke(std::uint32_t loan) {
     send_.revoke(loan);
-    tell();
+    send_status();
   }
   bool was_left(std::uint32_t loan) { return send_.was_left(loan); }
   void end_loans() { send_.end_loans(); }
   /// For who looks again and again: a message that is here, or comes within so many looks at
   /// memory, if nothing out of the ordinary comes with it. `patient`: nothing else waits.
-  [[gnu::always_inline]] bool deliver_soon(View& message, std::uint32_t looks, bool patient) {
+  [[gnu::always_inline]] bool fast_deliver(View& message, std::uint32_t looks, bool patient) {
     if (receive_.deliver_next(message)) return true;
     if (receive_.has_undelivered()) return false;
     // Where messages go to and fro, the other end is at work now, perhaps on the same core.
     const std::uint32_t pauses = patient && converses_ ? kPauses : 0;
     std::uint32_t consumed = 0;
-    if (!receive_.lands(looks, pauses) || !receive_.take_up_plain(consumed)) return false;
+    if (!receive_.lands(looks, pauses) || !receive_.fast_take_up(consumed)) return false;
     note_delivery();
     send_.note_consumed(consumed);
     if (!receive_.is_quiet()) note_progress();
@@ -110,14 +110,14 @@ class Endpoint {
   }
   /// The same for whatever has come, with a closer look if there is something to see.
   std::optional<Incoming> look() {
-    if (tell_wanted_) tell_rest();
+    if (status_due_) send_owed_status();
     View message;
-    if (deliver_soon(message, 1, false)) return Incoming(message);
+    if (fast_deliver(message, 1, false)) return Incoming(message);
     return receive_.has_arrivals() ? deliver() : std::nullopt;
   }
   /// For who takes many: the next message of a frame that was taken up before.
   bool deliver_next(View& message) { return receive_.deliver_next(message); }
-  bool has_to_tell() const { return tell_wanted_; }
+  bool owes_status() const { return status_due_; }
   bool take_note_of_room() { return send_.take_note_of_room(); }
   std::optional<Incoming> deliver() {
     View view;
@@ -152,7 +152,7 @@ class Endpoint {
   void on_done(std::uint32_t number);
   bool close() { return send_.close(); }
   /// Closes; true when the peer has got everything. From a peer that leaves, and of which nothing
-  /// is left to receive, a farewell is all that is due.
+  /// is left to receive, only the confirmation of its end is due.
   bool finish(bool peer_leaves) {
     if (peer_leaves && receive_.consumed() == receive_.scanned()) return false;
     return send_.close() && send_.drained();
@@ -161,11 +161,11 @@ class Endpoint {
   /// peer is still there. Gives its number; 0: none is needed now, or there is no room.
   std::uint32_t probe();
   /// All has been handed out, and the peer, which leaves, knows it.
-  bool farewell();
+  bool confirm_end();
 
   // dormant.cc
   /// Nothing is under way, and nothing is there but the first receive ring.
-  bool can_sleep() const;
+  bool can_be_dormant() const;
   Dormant sleep() const;
   /// Instead of start() and connect(). `ring` is the one that it had.
   void wake(const Dormant& from, const Ring& ring);
@@ -175,9 +175,9 @@ class Endpoint {
   void settle_down();
   Mode mode() const { return mode_; }
   /// The peer may have missed something: it said that it looks, and may have stopped since.
-  bool unrung() const { return outlet_.unrung(); }
-  /// Rings it once more. To be done before this end stops looking.
-  void ring();
+  bool unnotified() const { return outlet_.unnotified(); }
+  /// Notifies it once more. To be done before this end stops looking.
+  void notify();
   /// Says that this end would like its memory back.
   void wish_smaller(bool wish);
 
@@ -187,7 +187,7 @@ class Endpoint {
   bool failed() const { return outlet_.failed(); }
   std::string_view error() const;
   /// Something is under way that needs progress() soon.
-  bool busy() const { return send_.busy() || receive_.busy() || tell_wanted_; }
+  bool busy() const { return send_.busy() || receive_.busy() || status_due_; }
   std::uint64_t registered_bytes() const {
     return kControlBytes + outlet_.stage_bytes() + send_.registered_bytes() +
            receive_.registered_bytes();
@@ -204,30 +204,30 @@ class Endpoint {
   // frame; and so does all while the channel grows, when a write more would hold up small messages,
   // if this end is one that answers what it gets.
   void note_progress() {
-    weigh_progress();
+    update_status_due();
     const bool with_answer = converses_ && receive_.growing();
-    if ((tell_wanted_ && !with_answer) || send_.wants_status()) tell();
+    if ((status_due_ && !with_answer) || send_.wants_status()) send_status();
   }
-  void weigh_progress() {
+  void update_status_due() {
     const Room& room = outlet_.room();
     const std::uint32_t owed = room.consumed - room.told;
     const std::uint32_t window = receive_.window();
     const bool used_up = owed > 0 && receive_.scanned() - room.told + 1 >= window;
-    tell_wanted_ = mode_changed_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
-                   (receive_.peer_closed() && owed > 0);
+    status_due_ = mode_changed_ || used_up || owed >= (window + 1) / 2 || receive_.has_news() ||
+                  (receive_.peer_closed() && owed > 0);
   }
   /// What was left to the next frame, and did not go with one.
-  void tell_rest() {
-    weigh_progress();
-    if (tell_wanted_) tell();
+  void send_owed_status() {
+    update_status_due();
+    if (status_due_) send_status();
   }
   void note_delivery() {
     const std::uint64_t frames = send_.figures().frames;
     converses_ = frames != frames_at_delivery_;
     frames_at_delivery_ = frames;
   }
-  void tell();
-  void ring_if_missed();
+  void send_status();
+  void notify_if_missed();
 
   Outlet outlet_;
   SendHalf send_;
@@ -238,10 +238,10 @@ class Endpoint {
   Mode mode_ = Mode::kAsleep;
   std::uint32_t wishes_ = 0;
   std::uint64_t frames_at_delivery_ = 0;
-  std::uint32_t farewell_ = 0;  // the work that says so; 0: none yet
-  bool tell_wanted_ = false;    // the peer should be told something
-  bool mode_changed_ = false;   // or this end's wishes
-  bool converses_ = false;      // something was sent between the last two messages that came
+  std::uint32_t end_confirmation_ = 0;  // the work that says so; 0: none yet
+  bool status_due_ = false;             // the peer should be told something
+  bool mode_changed_ = false;           // or this end's wishes
+  bool converses_ = false;  // something was sent between the last two messages that came
 };
 
 }  // namespace weft::channel

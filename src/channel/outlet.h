@@ -1,5 +1,5 @@
 // The send queue of one channel as the protocol sees it: how much room is left, which work is
-// complete, and whether the peer has to be rung. Every so many pieces of work one asks for a
+// complete, and whether the peer has to be notified. Every so many pieces of work one asks for a
 // completion, which stands for all before it. Belongs to one endpoint and lives as long.
 #pragma once
 
@@ -81,23 +81,23 @@ class Outlet {
     const std::uint32_t number = ++posted_;
     const bool signaled = number - signaled_ >= (depth_ + 1) / 2;
     if (signaled) signaled_ = number;
-    unrung_ = true;
+    unnotified_ = true;
     if (!wires_.write(from, length, remote, keys, {number, signaled})) [[unlikely]]
       failed_ = true;
     return number;
   }
-  /// The same, for what the peer must notice: it is rung unless it says that it looks by itself.
-  /// A peer that stops looking at this moment may miss it: unrung() stays until somebody rings.
+  /// The same, for what the peer must notice: a bell goes with it unless it says that it polls.
+  /// A peer that stops looking at this moment may miss it: unnotified() stays until somebody rings.
   std::uint32_t post_and_wake(Work&& work) {
     work.bell = peer_mode() != Mode::kWatching;
-    unrung_ = !work.bell;
+    unnotified_ = !work.bell;
     return post(std::move(work));
   }
   /// The same, for what the peer must notice only if it waits for room.
   void post_room(Work&& work) {
     const Mode mode = peer_mode();
     work.bell = work.bell || mode == Mode::kWantsRoom;
-    unrung_ = !work.bell && (unrung_ || mode == Mode::kWatching);
+    unnotified_ = !work.bell && (unnotified_ || mode == Mode::kWatching);
     post(std::move(work));
   }
   Mode peer_mode() const {
@@ -105,8 +105,8 @@ class Outlet {
   }
   std::uint64_t bells() const { return bells_; }
   std::uint32_t stage_bytes() const { return stage_ != nullptr ? kStageBytes : 0; }
-  bool unrung() const { return unrung_; }
-  void rung() { unrung_ = false; }
+  bool unnotified() const { return unnotified_; }
+  void notified() { unnotified_ = false; }
   /// All work up to this one is complete. False: no such work was outstanding.
   bool on_done(std::uint32_t number) {
     if (static_cast<std::int32_t>(number - completed_) < 0 ||
@@ -120,7 +120,7 @@ class Outlet {
   Room& room() { return room_; }
 
   // dormant.cc
-  bool can_sleep() const;
+  bool can_be_dormant() const;
   void sleep(Dormant& to, DormantRest& rest) const;
   void wake(const Dormant& from, const DormantRest& rest);
 
@@ -133,7 +133,7 @@ class Outlet {
   const std::byte* const control_;
   std::byte* const stage_;
   const LocalKey stage_key_;
-  bool failed_ = false, unrung_ = false, behind_bell_ = false;
+  bool failed_ = false, unnotified_ = false, behind_bell_ = false;
 };
 
 }  // namespace weft::channel

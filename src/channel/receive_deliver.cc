@@ -18,20 +18,20 @@ bool ReceiveHalf::on_offer(const Offer& offer) {
       (offer.total != 0 && offer.total < offer.length)) {
     return fail("an offer is out of turn, empty, or larger than a message may be");
   }
-  if (rare().pulls.size() >= kOffersMost)
+  if (make_cold().pulls.size() >= kOffersMost)
     return fail("more offers at one time than the rules allow");
   ++offers_;
-  rare_->pulls.push_back({.offer = offer, .region = {}});
+  cold_->pulls.push_back({.offer = offer, .region = {}});
   fresh_offers_ = true;
   return true;
 }
 
 // Whole messages are read ahead, in order; a piece is read when its message has come so far.
 void ReceiveHalf::start_pulls() {
-  if (rare_ == nullptr) return;
+  if (cold_ == nullptr) return;
   fresh_offers_ = false;
-  for (Pull& pull : rare_->pulls) pull.fresh = false;
-  for (Pull& pull : rare_->pulls) {
+  for (Pull& pull : cold_->pulls) pull.fresh = false;
+  for (Pull& pull : cold_->pulls) {
     if (pull.started || heed_recall(pull)) continue;
     if (pull.offer.total != pull.offer.length || !outlet_.has_room()) return;
     if (!pull.region.exists()) {
@@ -56,7 +56,7 @@ void ReceiveHalf::start(Pull& pull, std::byte* to, LocalKey key) {
   if (pull.offer.returns == 0) return;
   // The last message for a window, which closes it: the queue pair sends it when the read has
   // ended.
-  rare_->returns.push_back(pull.offer.key);
+  cold_->returns.push_back(pull.offer.key);
   return_keys();
 }
 
@@ -67,7 +67,7 @@ bool ReceiveHalf::heed_recall(Pull& pull) {
   if (!has_offer(recalled, pull.offer.number)) return false;
   pull.left = true;
   if (pull.region.exists()) wires_.give_back(pull.region);
-  const std::uint32_t first = rare_->pulls.front().offer.number;
+  const std::uint32_t first = cold_->pulls.front().offer.number;
   std::uint32_t set = offer_set(first);
   for (std::uint32_t number = first; number != first + kOffersMost; ++number) {
     if (has_offer(left_, number)) set = with_offer(set, number);
@@ -80,14 +80,14 @@ bool ReceiveHalf::heed_recall(Pull& pull) {
 
 void ReceiveHalf::note_ended(Pull& pull) {
   pull.done = true;
-  for (const Pull& each : rare_->pulls) {
+  for (const Pull& each : cold_->pulls) {
     if (each.done && each.offer.number == pulled_ + 1) ++pulled_;
   }
 }
 
 void ReceiveHalf::return_keys() {
-  if (rare_ == nullptr) return;
-  auto& keys = rare_->returns;
+  if (cold_ == nullptr) return;
+  auto& keys = cold_->returns;
   while (!keys.empty() && outlet_.has_room()) {
     outlet_.post({.op = Work::Op::kReturn, .remote_key = RemoteKey(keys.front())});
     keys.erase(keys.begin());
@@ -95,8 +95,8 @@ void ReceiveHalf::return_keys() {
 }
 
 bool ReceiveHalf::on_read_done(std::uint32_t number) {
-  if (rare_ == nullptr) return false;
-  for (Pull& pull : rare_->pulls) {
+  if (cold_ == nullptr) return false;
+  for (Pull& pull : cold_->pulls) {
     if (!pull.started || pull.done || pull.work != number) continue;
     --reading_;
     note_ended(pull);
@@ -112,63 +112,63 @@ void ReceiveHalf::advance(std::uint32_t record_length) {
 }
 
 bool ReceiveHalf::begin_message(std::uint64_t total) {
-  if (rare().message_bytes != 0) return fail("a message begins inside another");
+  if (make_cold().message_bytes != 0) return fail("a message begins inside another");
   if (total == 0 || total > settings_.max_message_bytes) {
     return fail("a message is larger than a message may be");
   }
   auto region = wires_.borrow(total);
   if (!region) return false;
-  rare_->message = *region;
-  rare_->message_bytes = total;
-  rare_->filled = 0;
+  cold_->message = *region;
+  cold_->message_bytes = total;
+  cold_->filled = 0;
   return true;
 }
 
 bool ReceiveHalf::deliver_piece(const std::byte* bytes, std::uint64_t n) {
-  if (rarely().message_bytes == 0 || n > rare_->message_bytes - rare_->filled) {
+  if (cold().message_bytes == 0 || n > cold_->message_bytes - cold_->filled) {
     return fail("a piece belongs to no message, or is longer than the rest of it");
   }
-  base::bulk_copy(rare_->message.memory + rare_->filled, bytes, n);
-  rare_->filled += n;
+  base::bulk_copy(cold_->message.memory + cold_->filled, bytes, n);
+  cold_->filled += n;
   ++figures_.pieces;
   return true;
 }
 
 std::optional<Incoming> ReceiveHalf::finish_message() {
-  Incoming out{rare_->message.memory, rare_->message_bytes, 0, rare_->message};
-  rare_->message = {};
-  rare_->message_bytes = 0;
+  Incoming out{cold_->message.memory, cold_->message_bytes, 0, cold_->message};
+  cold_->message = {};
+  cold_->message_bytes = 0;
   return out;
 }
 
 ReceiveHalf::Step ReceiveHalf::deliver_offer(std::optional<Incoming>& out) {
-  if (rarely().pulls.empty()) return fail("an offer that was not announced"), Step::kFailed;
-  Pull& pull = rare_->pulls.front();
+  if (cold().pulls.empty()) return fail("an offer that was not announced"), Step::kFailed;
+  Pull& pull = cold_->pulls.front();
   if (pull.left || (!pull.started && heed_recall(pull))) {
-    rare_->pulls.erase(rare_->pulls.begin());
+    cold_->pulls.erase(cold_->pulls.begin());
     return Step::kNext;
   }
   if (pull.offer.total == pull.offer.length) {
     if (!pull.done) return Step::kWait;
-    if (rare_->message_bytes != 0) return fail("a message begins inside another"), Step::kFailed;
+    if (cold_->message_bytes != 0) return fail("a message begins inside another"), Step::kFailed;
     out = Incoming{pull.region.memory, pull.offer.length, 0, pull.region};
-    rare_->pulls.erase(rare_->pulls.begin());
+    cold_->pulls.erase(cold_->pulls.begin());
     return Step::kNext;
   }
   if (!pull.started) {
     const bool begins = pull.offer.total != 0;
     if (!begins &&
-        (rare_->message_bytes == 0 || pull.offer.length > rare_->message_bytes - rare_->filled)) {
+        (cold_->message_bytes == 0 || pull.offer.length > cold_->message_bytes - cold_->filled)) {
       return fail("a piece belongs to no message, or is longer than the rest of it"), Step::kFailed;
     }
     if (pull.fresh || !outlet_.has_room()) return Step::kWait;
     if (begins && !begin_message(pull.offer.total)) return Step::kWait;
-    start(pull, rare_->message.memory + rare_->filled, rare_->message.local_key);
+    start(pull, cold_->message.memory + cold_->filled, cold_->message.local_key);
   }
   if (!pull.done) return Step::kWait;
-  rare_->filled += pull.offer.length;
-  rare_->pulls.erase(rare_->pulls.begin());
-  if (rare_->filled == rare_->message_bytes) out = finish_message();
+  cold_->filled += pull.offer.length;
+  cold_->pulls.erase(cold_->pulls.begin());
+  if (cold_->filled == cold_->message_bytes) out = finish_message();
   return Step::kNext;
 }
 
@@ -213,7 +213,7 @@ std::optional<Incoming> ReceiveHalf::deliver() {
       }
       if (extra != 0 && !begin_message(load<std::uint64_t>(payload))) break;
       if (!deliver_piece(payload + extra, head.length - extra)) break;
-      if (rare_->filled == rare_->message_bytes) out = finish_message();
+      if (cold_->filled == cold_->message_bytes) out = finish_message();
     } else if (head.kind == Kind::kOffer) {
       if (deliver_offer(out) != Step::kNext) break;
     } else {  // in a frame that was said to hold whole messages
@@ -237,16 +237,16 @@ void ReceiveHalf::release_region(Incoming& message) {
 
 void ReceiveHalf::advance_consumed() {
   while (room_.consumed != deliver_ && frame_at(room_.consumed).live == 0) ++room_.consumed;
-  if (!rarely().retired.exists() || static_cast<std::int32_t>(room_.consumed - base_) < 0) return;
+  if (!cold().retired.exists() || static_cast<std::int32_t>(room_.consumed - base_) < 0) return;
   // A peer that invents phases does not so fill this end's memory with rings.
-  const bool known = rare_->kept.size() < settings_.phases.size();
-  if (settings_.keep_small && known && rare_->retired.phase <= current_.phase) {
-    rare_->kept.push_back(rare_->retired);
-    rare_->retired = {};
+  const bool known = cold_->kept.size() < settings_.phases.size();
+  if (settings_.keep_small && known && cold_->retired.phase <= current_.phase) {
+    cold_->kept.push_back(cold_->retired);
+    cold_->retired = {};
   } else if (settings_.strict) {
-    drop(rare_->retired);
+    drop(cold_->retired);
   } else {
-    wires_.discard(rare_->retired);
+    wires_.discard(cold_->retired);
   }
 }
 

@@ -48,29 +48,29 @@ void ReceiveHalf::drop(Ring& ring) {
   ring = {};
 }
 
-const ReceiveHalf::Rare ReceiveHalf::kNothingRare;
+const ReceiveHalf::ColdState ReceiveHalf::kNoColdState;
 
 void ReceiveHalf::stop() {
-  for (Ring* ring : {&current_, &rare().pending, &rare().retired}) drop(*ring);
-  for (Ring& ring : rare_->kept) drop(ring);
-  for (Pull& pull : rare_->pulls) {
+  for (Ring* ring : {&current_, &make_cold().pending, &make_cold().retired}) drop(*ring);
+  for (Ring& ring : cold_->kept) drop(ring);
+  for (Pull& pull : cold_->pulls) {
     if (pull.region.exists()) wires_.give_back(pull.region);
   }
-  if (rare_->message.exists()) wires_.give_back(rare_->message);
-  rare_.reset();
+  if (cold_->message.exists()) wires_.give_back(cold_->message);
+  cold_.reset();
 }
 
 // An answer that the peer may still ask for again is kept.
 void ReceiveHalf::rest() {
-  if (rare_ == nullptr || busy() || answered_ != 0 || rare_->pending.exists() ||
-      !rare_->kept.empty() || rare_->message_bytes != 0) {
+  if (cold_ == nullptr || busy() || answered_ != 0 || cold_->pending.exists() ||
+      !cold_->kept.empty() || cold_->message_bytes != 0) {
     return;
   }
-  rare_.reset();
+  cold_.reset();
 }
 
 void ReceiveHalf::resize_frames(std::uint32_t slots) {
-  const std::uint32_t size = std::bit_ceil(slots + rarely().retired.slots);
+  const std::uint32_t size = std::bit_ceil(slots + cold().retired.slots);
   if (frames_ != nullptr && size - 1 <= frames_mask_) return;
   auto larger = std::make_unique<Frame[]>(size);
   for (std::uint32_t i = room_.consumed; i != scan_ && frames_ != nullptr; ++i) {
@@ -104,7 +104,7 @@ bool ReceiveHalf::scan(std::uint32_t& peer_consumed) {
     if (!take_frame(end - length, length)) break;
   }
   if (found) skip_controls();
-  if (found && move_waits_ && rare_->move.strict != 0) finish_move();
+  if (found && move_waits_ && cold_->move.strict != 0) finish_move();
   return found;
 }
 
@@ -153,7 +153,7 @@ bool ReceiveHalf::take_record(const std::byte* payload, RecordHead head, bool la
       return true;
     case Kind::kLast:
       finish_move();
-      if (!rarely().pending.exists())
+      if (!cold().pending.exists())
         return fail("the peer leaves its ring for one that was not granted");
       if (!last_in_frame) return fail("something follows the last record of a ring");
       switch_rings(scan_);
@@ -185,10 +185,10 @@ std::optional<Move> ReceiveHalf::control_in(const std::byte* payload, RecordHead
 }
 
 std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
-  for (auto ring = rare_->kept.begin(); ring != rare_->kept.end(); ++ring) {
+  for (auto ring = cold_->kept.begin(); ring != cold_->kept.end(); ++ring) {
     if (ring->slot_bytes != move.slot_bytes || ring->slots != move.slots) continue;
     const Ring found = *ring;
-    rare_->kept.erase(ring);
+    cold_->kept.erase(ring);
     return found;
   }
   return wires_.provision(RingUse::kReceive, move.phase, move.slots, move.slot_bytes);  // 682
@@ -198,7 +198,7 @@ std::optional<Ring> ReceiveHalf::find_ring(const Move& move) {
 // between two looks for messages. A strict sender waits: it gets both behind this frame.
 bool ReceiveHalf::on_move(const Move& move) {
   ++figures_.controls;
-  rare();
+  make_cold();
   finish_move();
   if (move.slots < kSlotsLeast || move.slots > kSlotsMost || move.slot_bytes % 8 != 0 ||
       move.slot_bytes < kSlotOverhead + 64 || move.slot_bytes > slot_bytes_of(200'000)) {
@@ -206,10 +206,10 @@ bool ReceiveHalf::on_move(const Move& move) {
   }
   peer_.slots = std::min(peer_.slots, move.slots);
   measure_window();
-  rare_->move = move;
+  cold_->move = move;
   move_waits_ = true;
-  rare_->drain_overdue = false;
-  rare_->drain_deadline = 0;
+  cold_->drain_overdue = false;
+  cold_->drain_deadline = 0;
   return true;
 }
 
@@ -222,8 +222,8 @@ void ReceiveHalf::finish_move() {
 // any more. Who never comes to look, or keeps a view, does not stop growth: then both exist for a
 // while.
 bool ReceiveHalf::must_drain_first() {
-  return rare_->move.strict != 0 && !settings_.keep_small && !rare_->drain_overdue &&
-         !rare_->pending.exists() && !rare_->retired.exists() && room_.consumed != scan_;
+  return cold_->move.strict != 0 && !settings_.keep_small && !cold_->drain_overdue &&
+         !cold_->pending.exists() && !cold_->retired.exists() && room_.consumed != scan_;
 }
 
 // The order of a strict sender: the small ring is unregistered and freed, the large one allocated
@@ -255,12 +255,12 @@ void ReceiveHalf::replace_ring(const Move& move) {
 // A second request while one is granted is answered with the same ring.
 void ReceiveHalf::make_answer() {
   move_waits_ = false;
-  const Move& move = rare_->move;
-  rare_->answer.sequence = move.sequence;
-  rare_->answer.phase = move.phase;
-  if (rare_->pending.exists()) return answer(Verdict::kGranted, rare_->pending);
+  const Move& move = cold_->move;
+  cold_->answer.sequence = move.sequence;
+  cold_->answer.phase = move.phase;
+  if (cold_->pending.exists()) return answer(Verdict::kGranted, cold_->pending);
   // Views still hold the ring before this one.
-  if (rare_->retired.exists()) return answer(Verdict::kPostponed, {});
+  if (cold_->retired.exists()) return answer(Verdict::kPostponed, {});
   if (move.strict != 0 && !settings_.keep_small && room_.consumed == scan_) {
     return replace_ring(move);
   }
@@ -273,24 +273,24 @@ void ReceiveHalf::make_answer() {
   ring->phase = move.phase;
   ring->fetch(Ring::Lines::kEnds);
   resize_frames(ring->slots + current_.slots);
-  rare_->pending = *ring;
+  cold_->pending = *ring;
   if (move.strict != 0) switch_rings(scan_);                                // 683
-  answer(Verdict::kGranted, move.strict != 0 ? current_ : rare_->pending);  // 684
+  answer(Verdict::kGranted, move.strict != 0 ? current_ : cold_->pending);  // 684
 }
 
 void ReceiveHalf::on_abandon() {
   answered_ = 0;
-  if (!rarely().pending.exists()) return;
+  if (!cold().pending.exists()) return;
   ++figures_.abandoned;
-  drop(rare_->pending);
+  drop(cold_->pending);
 }
 
 void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
-  WEFT_ASSERT(!rare_->retired.exists());
+  WEFT_ASSERT(!cold_->retired.exists());
   ++figures_.switches;
-  rare_->retired = current_;
-  current_ = rare_->pending;
-  rare_->pending = {};
+  cold_->retired = current_;
+  current_ = cold_->pending;
+  cold_->pending = {};
   base_ = next_frame;
   aim();
   measure_window();
@@ -299,35 +299,35 @@ void ReceiveHalf::switch_rings(std::uint32_t next_frame) {
 }
 
 void ReceiveHalf::answer(Verdict verdict, const Ring& ring) {
-  rare_->answer.verdict = verdict;
-  rare_->answer.address = ring.address();
-  rare_->answer.key = ring.remote_key;
-  rare_->answer.slots = ring.slots;
-  rare_->answer.slot_bytes = ring.slot_bytes;
+  cold_->answer.verdict = verdict;
+  cold_->answer.address = ring.address();
+  cold_->answer.key = ring.remote_key;
+  cold_->answer.slots = ring.slots;
+  cold_->answer.slot_bytes = ring.slot_bytes;
   const Nanoseconds pause = verdict == Verdict::kPostponed ? 1'000'000 : settings_.refusal_pause_ns;
-  rare_->answer.retry_after_us = static_cast<std::uint32_t>(pause / 1000);
+  cold_->answer.retry_after_us = static_cast<std::uint32_t>(pause / 1000);
   answer_waiting_ = true;
 }
 
 void ReceiveHalf::post_answer() {
   if (!answer_waiting_ || !outlet_.has_room()) return;
   std::array<std::byte, kAcknowledgementBytes> bytes;
-  emit(rare_->answer, AcknowledgementSlot(bytes));
+  emit(cold_->answer, AcknowledgementSlot(bytes));
   Work work = outlet_.writing(bytes, kAcknowledgementStage);
   work.remote = peer_control_ + kAcknowledgementOffset;
   work.remote_key = peer_key_;
   outlet_.post_and_wake(std::move(work));
-  answered_ = rare_->answer.sequence;
+  answered_ = cold_->answer.sequence;
   answer_waiting_ = false;
 }
 
 void ReceiveHalf::progress(std::uint32_t repeat, Nanoseconds now) {
-  if (move_waits_ && rare_->move.strict != 0) {
-    if (rare_->drain_deadline == 0) rare_->drain_deadline = now + kDrainTime;
-    rare_->drain_overdue = rare_->drain_overdue || now >= rare_->drain_deadline;
+  if (move_waits_ && cold_->move.strict != 0) {
+    if (cold_->drain_deadline == 0) cold_->drain_deadline = now + kDrainTime;
+    cold_->drain_overdue = cold_->drain_overdue || now >= cold_->drain_deadline;
   }
   if (answered_ != 0 && request_of(repeat) == request_of(answered_) && repeat > answered_) {
-    rare_->answer.sequence = repeat;
+    cold_->answer.sequence = repeat;
     answer_waiting_ = true;
   }
   step();
@@ -335,7 +335,7 @@ void ReceiveHalf::progress(std::uint32_t repeat, Nanoseconds now) {
 }
 
 std::uint64_t ReceiveHalf::registered_bytes() const {
-  const Rare& rare = rarely();
+  const ColdState& rare = cold();
   std::uint64_t sum = rare.message.length;
   for (const Ring* ring : {&current_, &rare.pending, &rare.retired}) {
     if (ring->exists()) sum += std::uint64_t{ring->slots} * ring->slot_bytes;

@@ -88,7 +88,7 @@ class ReceiveHalf {
   }
   /// Takes up the next frame, which has landed, for the most common case: whole messages in it, and
   /// nothing before it. False: scan() has to look closer.
-  bool take_up_plain(std::uint32_t& peer_consumed) {
+  bool fast_take_up(std::uint32_t& peer_consumed) {
     // A full ring is for scan() to judge, which knows what of it lies in the ring before this one.
     if (deliver_ != scan_ || scan_ - room_.consumed >= current_.slots || peer_closed_ ||
         !error_.empty()) {
@@ -152,7 +152,7 @@ class ReceiveHalf {
   /// The same for a message without memory of its own.
   void release_view(std::uint32_t frame) {
     if (--frame_at(frame).live > 0) return;
-    if (frame != room_.consumed || frame + 1 != deliver_ || rare_ != nullptr) {
+    if (frame != room_.consumed || frame + 1 != deliver_ || cold_ != nullptr) {
       return advance_consumed();
     }
     ++room_.consumed;
@@ -164,7 +164,7 @@ class ReceiveHalf {
   void step() { finish_move(); }
   bool has_steps() const { return move_waits_ || answer_waiting_; }
   /// A control message was found, and the sender has not moved yet.
-  bool growing() const { return has_steps() || rarely().pending.exists(); }
+  bool growing() const { return has_steps() || cold().pending.exists(); }
   /// Reads what was offered, as far as that is possible now. An offer is not read in the moment in
   /// which it was found, but after another look at what else has come: the sender may have recalled
   /// it while this end slept, and a read of what is closed ends the connection.
@@ -198,8 +198,8 @@ class ReceiveHalf {
   /// There may be a message to deliver, or the end.
   bool has_something() const { return deliver_ != scan_ || peer_closed_ || !error_.empty(); }
   bool busy() const {
-    return has_steps() || rarely().retired.exists() || !rarely().pulls.empty() ||
-           !rarely().returns.empty();
+    return has_steps() || cold().retired.exists() || !cold().pulls.empty() ||
+           !cold().returns.empty();
   }
   /// Nothing is to be expected for a while: gives back what only growth and large messages need.
   void rest();
@@ -208,7 +208,7 @@ class ReceiveHalf {
   std::string_view error() const { return error_; }
 
   // dormant.cc
-  bool can_sleep() const;
+  bool can_be_dormant() const;
   void sleep(Dormant& to, DormantRest& rest) const;
   /// In the ring that it had when it fell asleep.
   void wake(const Dormant& from, const DormantRest& rest, const Ring& ring);
@@ -282,7 +282,7 @@ class ReceiveHalf {
   PeerShape peer_;
 
   /// What a connection whose messages all fit has no use for: most have none of it.
-  struct Rare {
+  struct ColdState {
     Ring pending, retired;
     std::vector<Ring> kept;
     Move move;                       // not yet looked into
@@ -294,15 +294,15 @@ class ReceiveHalf {
     std::vector<Pull> pulls;             // oldest first; few
     std::vector<std::uint32_t> returns;  // windows of the peer that are to be closed
   };
-  static const Rare kNothingRare;
-  Rare& rare() {
-    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
-    return *rare_;
+  static const ColdState kNoColdState;
+  ColdState& make_cold() {
+    if (cold_ == nullptr) cold_ = std::make_unique<ColdState>();
+    return *cold_;
   }
-  const Rare& rarely() const { return rare_ == nullptr ? kNothingRare : *rare_; }
+  const ColdState& cold() const { return cold_ == nullptr ? kNoColdState : *cold_; }
 
   Ring current_;
-  std::unique_ptr<Rare> rare_;
+  std::unique_ptr<ColdState> cold_;
   std::unique_ptr<Frame[]> frames_;  // of two rings, which can be unreleased at one time
   std::uint32_t frames_mask_ = 0;
   const std::byte* tail_ = nullptr;       // of the frame that is looked for

@@ -53,20 +53,20 @@ bool SendHalf::provision_again() {
   return true;
 }
 
-const SendHalf::Rare SendHalf::kNothingRare;
+const SendHalf::ColdState SendHalf::kNoColdState;
 
 void SendHalf::stop() {
-  for (Ring* ring : {&local_, &rare().fresh, &rare().old}) {
+  for (Ring* ring : {&local_, &make_cold().fresh, &make_cold().old}) {
     if (!ring->exists()) continue;
     wires_.unregister(*ring);
     wires_.release(*ring);
   }
-  for (Ring& ring : rare_->kept) {
+  for (Ring& ring : cold_->kept) {
     wires_.unregister(ring);
     wires_.release(ring);
   }
   end_loans();
-  rare_.reset();
+  cold_.reset();
 }
 
 void SendHalf::rest() {
@@ -76,15 +76,15 @@ void SendHalf::rest() {
     wires_.unregister(local_);
     wires_.release(local_);
     local_ = shape;
-    small_most_ = 0;
+    fast_most_ = 0;
   }
-  if (rare_ == nullptr || busy() || rare_->fresh.exists() || !rare_->kept.empty()) return;
-  if (lent_number_ == 0 && rare_->left.empty()) rare_.reset();
+  if (cold_ == nullptr || busy() || cold_->fresh.exists() || !cold_->kept.empty()) return;
+  if (lent_number_ == 0 && cold_->left.empty()) cold_.reset();
 }
 
 bool SendHalf::fail(std::string_view why) {
   if (error_.empty()) error_ = why;
-  small_most_ = 0;
+  fast_most_ = 0;
   outlet_.fail();
   return false;
 }
@@ -98,16 +98,16 @@ void SendHalf::measure_rings() {
 }
 
 // What is not quite ordinary goes the long way round.
-void SendHalf::judge_small() {
-  has_steps_ = moving() || rarely().old.exists();
+void SendHalf::update_fast_most() {
+  has_steps_ = moving() || cold().old.exists();
   const bool ordinary =
       (!has_steps_ || (!settings_.strict && !last_in_frame_)) && local_.exists() && rest_ == 0 &&
       lent_number_ == 0 && !closed_ && error_.empty() && settings_.policy != Policy::kCallerSays &&
       (phase() >= settings_.transfer.size() || settings_.transfer[phase()] == Transfer::kEager);
-  small_most_ = ordinary && base::fast_paths.on() ? threshold() : 0;
+  fast_most_ = ordinary && base::fast_paths.on() ? threshold() : 0;
   // What fits a smaller phase says nothing against shrinking; the rest is noted by take().
   if (phase() > 0) {
-    small_most_ = std::min<std::uint64_t>(small_most_, settings_.phases[phase() - 1].payload_bytes);
+    fast_most_ = std::min<std::uint64_t>(fast_most_, settings_.phases[phase() - 1].payload_bytes);
   }
 }
 
@@ -148,7 +148,7 @@ void SendHalf::post_open_frame(bool signaled) {
 }
 
 // While the peer has no room, small messages share a frame.
-bool SendHalf::gather_small(const iovec& element) {
+bool SendHalf::fast_gather(const iovec& element) {
   const auto length = static_cast<std::uint32_t>(element.iov_len);
   if (!open_frame() || room() < kRecordBytes + round_up_8(length)) return false;
   append_whole(element.iov_base, length);
@@ -170,7 +170,7 @@ std::size_t SendHalf::take_batch(std::span<const iovec> messages) {
   std::size_t taken = 0;
   for (const iovec& message : messages) {
     const std::uint64_t length = message.iov_len;
-    if (length - 1 >= small_most_) break;
+    if (length - 1 >= fast_most_) break;
     const auto needed = kRecordBytes + round_up_8(static_cast<std::uint32_t>(length));
     if (frame_open_ && room() < needed) {
       if (in_flight() >= limit()) look_for_room();
@@ -198,7 +198,7 @@ std::uint64_t SendHalf::take(std::span<const iovec> vector, std::uint64_t size_h
   const std::uint64_t taken = take_any(vector, size_hint, now);
   take_note_of_room();
   if (later) step(now);
-  judge_small();
+  update_fast_most();
   return taken;
 }
 
@@ -278,7 +278,7 @@ bool SendHalf::close() {
   if (state_ == State::kLeaving || !make_room(kRecordBytes)) return false;
   append(Kind::kClose, 0);
   closed_ = true;
-  small_most_ = 0;
+  fast_most_ = 0;
   post_frame();
   return true;
 }
@@ -286,12 +286,12 @@ bool SendHalf::close() {
 void SendHalf::progress(Nanoseconds now) {
   look_around();
   step(now);
-  judge_small();
+  update_fast_most();
 }
 
 void SendHalf::look_around() {
   read_status();
-  if (!rarely().loans.empty()) settle_loans();
+  if (!cold().loans.empty()) settle_loans();
   if (frame_open_) post_frame(last_in_frame_);
 }
 
@@ -300,16 +300,16 @@ void SendHalf::step(Nanoseconds now) {
   const State before = state_;
   if (state_ == State::kAsked) check_answer(now);
   if (state_ == State::kLeaving && (before == State::kLeaving || settings_.strict)) leave(now);
-  if (rarely().old.exists()) retire_old();
+  if (cold().old.exists()) retire_old();
   if (idle_shrink_due(now)) ask(local_.phase - 1, now);
 }
 
 std::uint64_t SendHalf::registered_bytes() const {
   std::uint64_t sum = 0;
-  for (const Ring* ring : {&local_, &rarely().fresh, &rarely().old}) {
+  for (const Ring* ring : {&local_, &cold().fresh, &cold().old}) {
     if (ring->exists()) sum += std::uint64_t{ring->slots} * ring->slot_bytes;
   }
-  for (const Ring& ring : rarely().kept) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
+  for (const Ring& ring : cold().kept) sum += std::uint64_t{ring.slots} * ring.slot_bytes;
   return sum;
 }
 

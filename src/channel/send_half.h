@@ -59,10 +59,10 @@ class SendHalf {
   std::uint64_t take(std::span<const iovec> vector, std::uint64_t size_hint, Nanoseconds now);
   /// The same for one element that fits, when nothing out of the ordinary is under way; false:
   /// take() has to look closer.
-  bool take_small(const iovec& element) {
+  bool fast_take(const iovec& element) {
     const std::uint64_t length = element.iov_len;
-    if (length - 1 >= small_most_) return false;
-    if (frame_open_ || in_flight() >= limit() || !outlet_.is_clear()) return gather_small(element);
+    if (length - 1 >= fast_most_) return false;
+    if (frame_open_ || in_flight() >= limit() || !outlet_.is_clear()) return fast_gather(element);
     const auto bytes = static_cast<std::uint32_t>(length);
     const std::uint32_t end = kHeadBytes + kRecordBytes + round_up_8(bytes);
     if (end + kTailBytes > frame_most_) return false;
@@ -82,7 +82,7 @@ class SendHalf {
   void step_behind(Nanoseconds now) {
     if (frame_open_) look_around();
     step(now);
-    judge_small();
+    update_fast_most();
   }
   /// The same for many messages: gives how many were taken.
   std::size_t take_batch(std::span<const iovec> messages);
@@ -113,7 +113,7 @@ class SendHalf {
   /// The last record of this direction; false: no room yet.
   bool close();
   /// Everything has been posted and every slot has been given back.
-  bool drained() const { return !frame_open_ && consumed_ == next_ && rarely().loans.empty(); }
+  bool drained() const { return !frame_open_ && consumed_ == next_ && cold().loans.empty(); }
   bool has_open_frame() const { return frame_open_; }
   void note_consumed(std::uint32_t consumed) {
     const std::uint32_t ahead = consumed - consumed_;
@@ -140,7 +140,7 @@ class SendHalf {
     return settings_.lean && local_.exists() && !outlet_.done(frame_work_);
   }
   bool busy() const {
-    return moving() || frame_open_ || rarely().old.exists() || !rarely().loans.empty();
+    return moving() || frame_open_ || cold().old.exists() || !cold().loans.empty();
   }
   /// Nothing is to be expected for a while: gives back what only growth and loans need.
   void rest();
@@ -155,7 +155,7 @@ class SendHalf {
   void status_told() { status_wanted_ = false; }
 
   // dormant.cc
-  bool can_sleep() const;
+  bool can_be_dormant() const;
   void sleep(Dormant& to, DormantRest& rest) const;
   void wake(const Dormant& from, const DormantRest& rest);
 
@@ -225,7 +225,7 @@ class SendHalf {
   }
   void note_impossible();
   void measure_rings();
-  void judge_small();
+  void update_fast_most();
   // send_half.cc: frames
   bool provision_again();
   bool open_frame() {
@@ -245,13 +245,13 @@ class SendHalf {
     return true;
   }
   void post_open_frame(bool signaled);
-  bool gather_small(const iovec& element);
+  bool fast_gather(const iovec& element);
   void read_status();
   std::uint64_t take_pieces(std::span<const iovec> vector, std::uint64_t bytes,
                             std::uint64_t total);
   std::uint64_t take_lent(std::span<const iovec> vector, std::uint64_t total);
   bool is_lent(const iovec& element) const {
-    return element.iov_base == rarely().lent_memory && element.iov_len == rarely().lent_bytes;
+    return element.iov_base == cold().lent_memory && element.iov_len == cold().lent_bytes;
   }
   bool open_loan(std::span<const std::byte> message, std::uint64_t total);
   void settle_loans();
@@ -285,7 +285,7 @@ class SendHalf {
   const std::uint32_t channel_;
 
   /// What a connection that neither grows nor lends has no use for: most have none of it.
-  struct Rare {
+  struct ColdState {
     Ring fresh, old;         // fresh: provisioned for the next phase; old: being drained
     std::vector<Ring> kept;  // of phases that were left, if the user wants them kept
     RemoteRing granted;
@@ -295,16 +295,16 @@ class SendHalf {
     std::uint64_t lent_bytes = 0;
     std::uint32_t old_last_work = 0;
   };
-  static const Rare kNothingRare;
-  Rare& rare() {
-    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
-    return *rare_;
+  static const ColdState kNoColdState;
+  ColdState& make_cold() {
+    if (cold_ == nullptr) cold_ = std::make_unique<ColdState>();
+    return *cold_;
   }
-  const Rare& rarely() const { return rare_ == nullptr ? kNothingRare : *rare_; }
+  const ColdState& cold() const { return cold_ == nullptr ? kNoColdState : *cold_; }
 
   Ring local_;
   RemoteRing remote_;
-  std::unique_ptr<Rare> rare_;
+  std::unique_ptr<ColdState> cold_;
   std::uint32_t next_ = 0;                            // sequence of the frame that is posted next
   std::uint32_t base_ = 0;                            // of the first frame in the current ring
   std::uint32_t local_index_ = 0, remote_index_ = 0;  // of the slot for the next frame
@@ -315,7 +315,7 @@ class SendHalf {
   std::uint64_t remote_end_ = 0;              // where the peer's slot for it ends
   std::uint32_t used_ = 0;                    // bytes of the open frame, head included
   std::uint32_t plain_ = 0;                   // kPlain: it has only whole messages
-  std::uint64_t small_most_ = 0;  // what take_small() may take; 0: something is under way
+  std::uint64_t fast_most_ = 0;  // what fast_take() may take; 0: something is under way
   std::uint64_t rest_ = 0;
 
   State state_ = State::kSteady;

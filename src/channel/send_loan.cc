@@ -27,7 +27,7 @@ bool SendHalf::open_loan(std::span<const std::byte> message, std::uint64_t total
                   .handle = region->handle});
   }
   store(append(Kind::kOffer, sizeof offer), offer);
-  rare().loans.push_back({*region, offer.number, total != 0, returns});
+  make_cold().loans.push_back({*region, offer.number, total != 0, returns});
   ++figures_.loans;
   figures_.bytes += message.size();
   if (total != 0) ++figures_.messages;
@@ -35,7 +35,7 @@ bool SendHalf::open_loan(std::span<const std::byte> message, std::uint64_t total
 }
 
 std::uint32_t SendHalf::lend(std::span<const std::byte> message) {
-  if (!error_.empty() || closed_ || rest_ > 0 || rare().loans.size() >= kOffersMost) return 0;
+  if (!error_.empty() || closed_ || rest_ > 0 || make_cold().loans.size() >= kOffersMost) return 0;
   if (state_ == State::kLeaving || (state_ == State::kAsked && settings_.strict)) return 0;
   if (!make_room(kRecordBytes + sizeof(Offer)) || !outlet_.has_room()) return 0;
   if (!open_loan(message, message.size())) return 0;
@@ -50,7 +50,7 @@ std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t t
     lent_number_ = 0;
     return element.iov_len;
   }
-  if (rare().loans.size() >= kOffersMost || !outlet_.has_room() ||
+  if (make_cold().loans.size() >= kOffersMost || !outlet_.has_room() ||
       !make_room(kRecordBytes + sizeof(Offer)) || !outlet_.has_room()) {
     return 0;
   }
@@ -62,7 +62,7 @@ std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t t
   }
   if (rest_ == 0) rest_ = total;
   rest_ -= element.iov_len;
-  rare_->lent_memory = element.iov_base, rare_->lent_bytes = element.iov_len;
+  cold_->lent_memory = element.iov_base, cold_->lent_bytes = element.iov_len;
   lent_number_ = offers_;
   post_frame();
   return 0;
@@ -70,7 +70,7 @@ std::uint64_t SendHalf::take_lent(std::span<const iovec> vector, std::uint64_t t
 
 bool SendHalf::loan_done(std::uint32_t number) const {
   if (loans_ended_) return true;
-  const auto& loans = rarely().loans;
+  const auto& loans = cold().loans;
   return std::none_of(loans.begin(), loans.end(), [number](const Loan& loan) {
     return loan.number == number && !loan.revoked;
   });
@@ -78,8 +78,8 @@ bool SendHalf::loan_done(std::uint32_t number) const {
 
 // Reads end in order, and so do the messages that close their windows.
 void SendHalf::on_returned(RemoteKey key) {
-  if (rare_ == nullptr || loans_ended_) return;
-  for (Loan& loan : rare_->loans) {
+  if (cold_ == nullptr || loans_ended_) return;
+  for (Loan& loan : cold_->loans) {
     if (!loan.region.window || loan.region.remote_key != key) continue;
     loan.region.closed = true;
     return settle_loans();
@@ -87,9 +87,9 @@ void SendHalf::on_returned(RemoteKey key) {
 }
 
 void SendHalf::settle_loans() {
-  if (rare_ == nullptr) return;
-  for (std::size_t i = 0; i < rare_->loans.size();) {
-    Loan& loan = rare_->loans[i];
+  if (cold_ == nullptr) return;
+  for (std::size_t i = 0; i < cold_->loans.size();) {
+    Loan& loan = cold_->loans[i];
     const bool left = loan.recalled && has_offer(peer_left_, loan.number);
     if (!left && !is_over(loan)) {
       ++i;
@@ -101,7 +101,7 @@ void SendHalf::settle_loans() {
       fail("the peer had read a message that was taken back without its answer");
       return;
     }
-    rare_->loans.erase(rare_->loans.begin() + static_cast<std::ptrdiff_t>(i));
+    cold_->loans.erase(cold_->loans.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
@@ -121,7 +121,7 @@ bool SendHalf::is_over(Loan& loan) {
 // What was left counts as never sent: of a message in pieces the piece is still to come.
 void SendHalf::end_loan(Loan& loan, bool left) {
   if (left) {
-    rare_->left.push_back(loan.number);
+    cold_->left.push_back(loan.number);
     figures_.bytes -= loan.region.length;
     if (loan.begins) --figures_.messages;
     if (loan.number == lent_number_) {
@@ -133,7 +133,7 @@ void SendHalf::end_loan(Loan& loan, bool left) {
 }
 
 void SendHalf::recall(std::uint32_t number) {
-  for (Loan& loan : rare().loans) {
+  for (Loan& loan : make_cold().loans) {
     if (loan.number != number || loan.recalled) continue;
     loan.recalled = true;
     status_wanted_ = true;
@@ -142,7 +142,7 @@ void SendHalf::recall(std::uint32_t number) {
 
 void SendHalf::revoke(std::uint32_t number) {
   recall(number);
-  for (Loan& loan : rare_->loans) {
+  for (Loan& loan : cold_->loans) {
     if (loan.number != number || loan.revoked) continue;
     end_loan(loan, true);
     loan.revoked = true;
@@ -150,11 +150,11 @@ void SendHalf::revoke(std::uint32_t number) {
 }
 
 bool SendHalf::was_left(std::uint32_t number) {
-  return loans_ended_ || std::erase(rare().left, number) > 0;
+  return loans_ended_ || std::erase(make_cold().left, number) > 0;
 }
 
 std::uint32_t SendHalf::recalled_offers() const {
-  const auto& loans = rarely().loans;
+  const auto& loans = cold().loans;
   if (loans.empty()) return 0;
   std::uint32_t set = offer_set(loans.front().number);
   for (const Loan& loan : loans) {
@@ -165,11 +165,11 @@ std::uint32_t SendHalf::recalled_offers() const {
 
 void SendHalf::end_loans() {
   loans_ended_ = true;
-  if (rare_ == nullptr) return;
-  for (Loan& loan : rare_->loans) {
+  if (cold_ == nullptr) return;
+  for (Loan& loan : cold_->loans) {
     if (!loan.revoked) wires_.give_back(loan.region);
   }
-  rare_->loans.clear();
+  cold_->loans.clear();
 }
 
 }  // namespace weft::channel

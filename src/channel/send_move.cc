@@ -28,7 +28,7 @@ std::uint64_t SendHalf::threshold() const {
 
 // True: nothing goes now. False: larger buffers cannot be had, the vector goes in pieces.
 bool SendHalf::wants_move(std::uint64_t wanted_bytes, Nanoseconds now) {
-  if (state_ != State::kSteady || rarely().old.exists()) return true;  // not repeated while pending
+  if (state_ != State::kSteady || cold().old.exists()) return true;  // not repeated while pending
   if (local_.phase + 1 >= settings_.phases.size() || now < no_growth_until_) return false;
   if (std::popcount(history_) < static_cast<int>(settings_.learn_after)) return false;
   std::uint32_t phase = local_.phase + 1;
@@ -46,7 +46,7 @@ ProvisionOrder SendHalf::order() const {
 
 // Block 344. False: this end has no memory for it.
 bool SendHalf::ask(std::uint32_t phase, Nanoseconds now) {
-  small_most_ = 0;
+  fast_most_ = 0;
   target_ = phase;
   if (order() == ProvisionOrder::kBeforeControl && !provision_next()) {
     no_growth_until_ = now + settings_.refusal_pause_ns;
@@ -108,7 +108,7 @@ bool SendHalf::acceptable(const Acknowledgement& answer) const {
 
 void SendHalf::on_answer(const Acknowledgement& answer, Nanoseconds now) {
   if (answer.verdict == Verdict::kGranted) {
-    rare().granted = {answer.address, answer.key, answer.slots, answer.slot_bytes};
+    make_cold().granted = {answer.address, answer.key, answer.slots, answer.slot_bytes};
     state_ = State::kLeaving;
     return;
   }
@@ -155,10 +155,10 @@ void SendHalf::give_up(Nanoseconds now, Nanoseconds pause_ns) {
 }
 
 bool SendHalf::provision_next() {
-  Ring& fresh = rare().fresh;
+  Ring& fresh = make_cold().fresh;
   if (fresh.exists() && fresh.phase == target_) return true;
   drop_fresh();  // made for a request that never went out
-  auto& kept = rare_->kept;
+  auto& kept = cold_->kept;
   for (auto ring = kept.begin(); ring != kept.end(); ++ring) {
     if (ring->phase != target_) continue;
     fresh = *ring;
@@ -175,10 +175,10 @@ bool SendHalf::provision_next() {
 }
 
 void SendHalf::drop_fresh() {
-  if (!rarely().fresh.exists()) return;
-  wires_.unregister(rare_->fresh);
-  wires_.release(rare_->fresh);
-  rare_->fresh = {};
+  if (!cold().fresh.exists()) return;
+  wires_.unregister(cold_->fresh);
+  wires_.release(cold_->fresh);
+  cold_->fresh = {};
 }
 
 // Block 354. Flowing: the new ring is made, the old one gets its last frame, and both live until
@@ -186,7 +186,7 @@ void SendHalf::drop_fresh() {
 void SendHalf::leave(Nanoseconds now) {
   if (!settings_.strict) {
     if (!last_in_frame_) {
-      const bool made = rarely().fresh.exists() && rarely().fresh.phase == target_;
+      const bool made = cold().fresh.exists() && cold().fresh.phase == target_;
       if (!made) {
         if (!provision_next()) give_up(now, settings_.refusal_pause_ns);
         return;
@@ -194,20 +194,20 @@ void SendHalf::leave(Nanoseconds now) {
       if (!make_room(kRecordBytes)) return;
       append(Kind::kLast, 0);
       last_in_frame_ = true;
-      small_most_ = 0;
+      fast_most_ = 0;
       post_frame(true);
       introduce();  // while the peer changes rings
     }
     if (frame_open_) return;
-    rare().old = local_;
-    rare_->old_last_work = frame_work_;
-    local_ = std::exchange(rare_->fresh, {});
+    make_cold().old = local_;
+    cold_->old_last_work = frame_work_;
+    local_ = std::exchange(cold_->fresh, {});
     return switch_rings();
   }
   if (frame_open_ || !outlet_.done(frame_work_)) return;
   const std::uint32_t phase = local_.phase;
   if (settings_.keep_small) {
-    rare().kept.push_back(local_);
+    make_cold().kept.push_back(local_);
   } else {
     wires_.unregister(local_);  // 455
     wires_.release(local_);     // 456
@@ -221,7 +221,7 @@ void SendHalf::leave(Nanoseconds now) {
       return;
     }
   }
-  local_ = std::exchange(rare_->fresh, {});
+  local_ = std::exchange(cold_->fresh, {});
   switch_rings();
 }
 
@@ -230,8 +230,8 @@ void SendHalf::leave(Nanoseconds now) {
 // nothing, in a step of their own: each to where a small frame will lie, but not to its tail, which
 // alone is looked at.
 void SendHalf::introduce() {
-  const Ring& fresh = rare_->fresh;
-  const RemoteRing& granted = rare_->granted;
+  const Ring& fresh = cold_->fresh;
+  const RemoteRing& granted = cold_->granted;
   store(fresh.memory, std::uint64_t{0});
   for (std::uint32_t i = 1; i <= std::min(granted.slots, kIntroducedMost); ++i) {
     if (!outlet_.has_room()) return;
@@ -245,7 +245,7 @@ void SendHalf::introduce() {
 
 // Block 459.
 void SendHalf::switch_rings() {
-  const RemoteRing& granted = rarely().granted;
+  const RemoteRing& granted = cold().granted;
   ++(granted.slot_bytes > remote_.slot_bytes ? figures_.grows : figures_.shrinks);
   remote_ = granted;
   base_ = next_;
@@ -255,18 +255,18 @@ void SendHalf::switch_rings() {
 }
 
 void SendHalf::retire_old() {
-  if (!outlet_.done(rare_->old_last_work)) return;
-  if (settings_.keep_small && rare_->old.phase < local_.phase) {
-    rare_->kept.push_back(rare_->old);
+  if (!outlet_.done(cold_->old_last_work)) return;
+  if (settings_.keep_small && cold_->old.phase < local_.phase) {
+    cold_->kept.push_back(cold_->old);
   } else {
-    wires_.discard(rare_->old);
+    wires_.discard(cold_->old);
   }
-  rare_->old = {};
+  cold_->old = {};
 }
 
 bool SendHalf::idle_shrink_due(Nanoseconds now) const {
-  if (state_ != State::kSteady || rarely().old.exists() || rest_ > 0 || closed_ ||
-      !error_.empty() || local_.phase <= settings_.start_phase || settings_.shrink_after_ns == 0 ||
+  if (state_ != State::kSteady || cold().old.exists() || rest_ > 0 || closed_ || !error_.empty() ||
+      local_.phase <= settings_.start_phase || settings_.shrink_after_ns == 0 ||
       now < no_growth_until_) {
     return false;
   }

@@ -70,7 +70,7 @@ TEST(Growth, a_receiver_with_steps_to_do_has_no_time_to_wait) {
   EXPECT_EQ(pair.send(text_of(5000)), 0u);  // asks
   carry_out(pair.here);
   View view;
-  EXPECT_FALSE(there.deliver_soon(view, 256, true));
+  EXPECT_FALSE(there.fast_deliver(view, 256, true));
   EXPECT_FALSE(there.look().has_value());
   EXPECT_FALSE(there.has_time());
   there.step();
@@ -86,11 +86,11 @@ TEST(Growth, a_message_that_answers_is_found_with_pauses_as_without) {
       ASSERT_EQ(SimulatedPair::take(*end, "hello", pair.now), 5u);
       carry_out(*end);
       View view;
-      ASSERT_TRUE(other.endpoint.deliver_soon(view, 256, true));
+      ASSERT_TRUE(other.endpoint.fast_deliver(view, 256, true));
       EXPECT_EQ(view.length, 5u);
       other.endpoint.release_view(view.frame);
       other.endpoint.released();
-      EXPECT_FALSE(other.endpoint.deliver_soon(view, 256, true));
+      EXPECT_FALSE(other.endpoint.fast_deliver(view, 256, true));
     }
   }
   EXPECT_EQ(pair.violation(), "");
@@ -105,7 +105,7 @@ TEST(Growth, small_messages_take_the_short_way_meanwhile) {
   int short_ways = 0, received = 0;
   for (int i = 0; i < 50 && pair.here.endpoint.send().phase() == 0; ++i) {
     Endpoint& here = pair.here.endpoint;
-    if (here.take_small({hello, 5})) {
+    if (here.fast_take({hello, 5})) {
       ++short_ways;
       if (here.has_steps_behind()) here.step_behind(pair.now);
     }

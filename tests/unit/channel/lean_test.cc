@@ -79,16 +79,16 @@ TEST_F(Lean, without_memory_for_a_send_ring_a_message_waits) {
 
 TEST_F(Lean, what_is_under_way_does_not_sleep) {
   rest();
-  EXPECT_TRUE(pair.here.endpoint.can_sleep());
-  EXPECT_TRUE(pair.there.endpoint.can_sleep());
+  EXPECT_TRUE(pair.here.endpoint.can_be_dormant());
+  EXPECT_TRUE(pair.there.endpoint.can_be_dormant());
   ASSERT_EQ(pair.send("hello"), 5u);
-  EXPECT_FALSE(pair.here.endpoint.can_sleep());
+  EXPECT_FALSE(pair.here.endpoint.can_be_dormant());
   pair.settle(2);
-  EXPECT_FALSE(pair.there.endpoint.can_sleep());  // there is something to receive
+  EXPECT_FALSE(pair.there.endpoint.can_be_dormant());  // there is something to receive
   ASSERT_EQ(pair.receive(), "hello");
   rest();
-  EXPECT_TRUE(pair.here.endpoint.can_sleep());
-  EXPECT_TRUE(pair.there.endpoint.can_sleep());
+  EXPECT_TRUE(pair.here.endpoint.can_be_dormant());
+  EXPECT_TRUE(pair.there.endpoint.can_be_dormant());
 }
 
 TEST_F(Lean, figures_outlive_sleep) {
@@ -98,7 +98,7 @@ TEST_F(Lean, figures_outlive_sleep) {
     pair.settle(2);
     ASSERT_EQ(pair.receive(), "hello");
     rest();
-    ASSERT_TRUE(pair.here.endpoint.can_sleep());
+    ASSERT_TRUE(pair.here.endpoint.can_be_dormant());
     sleep_and_wake(pair.here);
   }
   EXPECT_EQ(pair.here.endpoint.send().figures().messages, 3u);
@@ -165,14 +165,14 @@ TEST_F(Lean, messages_go_on_after_sleep_as_before_it) {
         break;
       case 3:
         ends[side]->endpoint.set_mode(random() % 2 == 0 ? Mode::kWatching : Mode::kAsleep);
-        if (ends[side]->endpoint.unrung()) ends[side]->endpoint.ring();
+        if (ends[side]->endpoint.unnotified()) ends[side]->endpoint.notify();
         break;
       case 4:
         pair.now += 100'000'000;
         pair.settle(2);
         break;
       default:
-        if (!ends[side]->endpoint.can_sleep()) break;
+        if (!ends[side]->endpoint.can_be_dormant()) break;
         if (ends[side]->endpoint.receive().phase() != 0) break;
         sleep_and_wake(*ends[side]);
         ++naps;

@@ -87,7 +87,7 @@ TEST(StrictOrder, a_receiver_without_memory_for_any_ring_ends_the_channel) {
   EXPECT_TRUE(pair.there.endpoint.failed());
   EXPECT_EQ(pair.there.endpoint.error(), "no memory for a receive ring of any size");
   View view;
-  EXPECT_FALSE(pair.there.endpoint.deliver_soon(view, 16, true));
+  EXPECT_FALSE(pair.there.endpoint.fast_deliver(view, 16, true));
   EXPECT_FALSE(pair.there.endpoint.look().has_value());
 }
 
