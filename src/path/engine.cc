@@ -237,7 +237,7 @@ class Engine::PortReceiver final : public port::Receiver {
   std::array<queue::QueuePair*, kFramesPerPoll> held_{};
 };
 
-Engine::Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters)
+Engine::Engine(base::Clock& clock, QueuePairTable& table, obs::Counters& counters)
     : clock_(clock), table_(table), counters_(counters) {}
 
 Engine::~Engine() = default;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "path/directory.h"
 #include "port/port.h"
@@ -19,13 +20,6 @@
 #include "queue/queue_pair.h"
 
 namespace weft::path {
-
-/// Where time comes from: the steady clock of a process, the virtual one of a simulation.
-class Clock {
- public:
-  virtual ~Clock() = default;
-  virtual Nanoseconds now() = 0;
-};
 
 /// Something else that brings work, beside the ports: the processes of this host.
 class Source {
@@ -70,7 +64,7 @@ class Source {
 
 class Engine final : public queue::Scheduler {
  public:
-  Engine(Clock& clock, QueuePairTable& table, obs::Counters& counters);
+  Engine(base::Clock& clock, QueuePairTable& table, obs::Counters& counters);
   ~Engine() override;
 
   /// Before the first queue pair; the engine does not own the port.
@@ -224,7 +218,7 @@ class Engine final : public queue::Scheduler {
   void place(std::size_t at, queue::QueuePair* qp);
   void publish_earliest();
 
-  Clock& clock_;
+  base::Clock& clock_;
   QueuePairTable& table_;
   obs::Counters& counters_;
 

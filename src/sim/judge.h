@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "path/engine.h"
+#include "base/clock.h"
 
 namespace weft::sim {
 
@@ -18,7 +18,7 @@ struct Violation {
 
 class Judge {
  public:
-  explicit Judge(path::Clock& clock) : clock_(clock) {}
+  explicit Judge(base::Clock& clock) : clock_(clock) {}
 
   void violated(std::string reason) {
     if (!first_) first_ = Violation{std::move(reason), clock_.now()};
@@ -27,7 +27,7 @@ class Judge {
   bool content() const { return !first_.has_value(); }
 
  private:
-  path::Clock& clock_;
+  base::Clock& clock_;
   std::optional<Violation> first_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/big_endian.h"
 #include "sim/pattern.h"
+#include "weft/queue_pair_attributes.h"
 #include "wire/bth.h"
 
 namespace weft::sim {

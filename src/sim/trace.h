@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "path/engine.h"
+#include "base/clock.h"
 #include "sim/frame_pool.h"
 #include "weft/work.h"
 
@@ -57,7 +57,7 @@ class Trace {
  public:
   using Sink = std::function<void(std::string_view line)>;
 
-  explicit Trace(path::Clock& clock) : clock_(clock) {}
+  explicit Trace(base::Clock& clock) : clock_(clock) {}
 
   /// Off: nothing is recorded, for measurements.
   void enable(bool on) { enabled_ = on; }
@@ -88,7 +88,7 @@ class Trace {
   std::string frame_text(const TraceRecord& record, std::string_view fate) const;
   std::string event_text(const TraceRecord& record) const;
 
-  path::Clock& clock_;
+  base::Clock& clock_;
   bool enabled_ = true;
   Sink sink_;
   Detail detail_ = Detail::kAll;

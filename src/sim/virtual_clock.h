@@ -3,11 +3,11 @@
 #pragma once
 
 #include "base/assert.h"
-#include "path/engine.h"
+#include "base/clock.h"
 
 namespace weft::sim {
 
-class VirtualClock final : public path::Clock {
+class VirtualClock final : public base::Clock {
  public:
   Nanoseconds now() override { return now_; }
   void advance_to(Nanoseconds when) {

@@ -33,7 +33,7 @@ namespace weft::verbs {
 
 /// What a controller stands on. Everything outlives it.
 struct Environment {
-  path::Clock* clock;
+  base::Clock* clock;
   base::Random* random;
   path::Directory* directory;
   /// Other processes of this host may be reached, and may reach us.

@@ -52,7 +52,7 @@ Helper& Helper::process() {
   return *helper;
 }
 
-Helper::Helper(path::Clock& clock) : clock_(clock) {
+Helper::Helper(base::Clock& clock) : clock_(clock) {
   make_wake_fd();
   WEFT_ASSERT(wake_fd_ >= 0);
   host::call_in_child(forget_parent);

@@ -44,7 +44,7 @@ class Helper {
     Nanoseconds attentive_until = 0;
   };
 
-  explicit Helper(path::Clock& clock);
+  explicit Helper(base::Clock& clock);
   void start();
   void wake(Nanoseconds deadline);
   void attend();
@@ -62,7 +62,7 @@ class Helper {
   bool missed_something(Nanoseconds* until);
   static void forget_parent();
 
-  path::Clock& clock_;
+  base::Clock& clock_;
   /// Another one when the program has closed it.
   std::atomic<int> wake_fd_{-1};
   std::atomic<bool> started_{false};

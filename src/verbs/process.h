@@ -10,7 +10,7 @@
 
 namespace weft::verbs {
 
-class SteadyClock final : public path::Clock {
+class SteadyClock final : public base::Clock {
  public:
   Nanoseconds now() override;
 };

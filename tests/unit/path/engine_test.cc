@@ -16,7 +16,7 @@
 namespace weft::path {
 namespace {
 
-class StoppedClock final : public Clock {
+class StoppedClock final : public base::Clock {
  public:
   Nanoseconds now() override { return time_ns; }
   Nanoseconds time_ns = 0;

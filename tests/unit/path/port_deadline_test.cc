@@ -9,7 +9,7 @@
 namespace weft::path {
 namespace {
 
-struct StillClock final : Clock {
+struct StillClock final : base::Clock {
   Nanoseconds now() override { return 0; }
 };
 struct EmptyTable final : QueuePairTable {
