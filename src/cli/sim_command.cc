@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "port/pcap_writer.h"
-#include "sim/bench.h"
-#include "sim/world.h"
+#include "worlds/bench.h"
+#include "worlds/world.h"
 
 namespace weft::cli {
 namespace {
@@ -29,9 +29,9 @@ Examples:
 
 The exit status is 1 when a check was violated; the command that replays the world is printed.)";
 
-const std::map<std::string, sim::Weather> kWeathers{{"drawn", sim::Weather::kDrawn},
-                                                    {"calm", sim::Weather::kCalm},
-                                                    {"storm", sim::Weather::kStorm}};
+const std::map<std::string, worlds::Weather> kWeathers{{"drawn", worlds::Weather::kDrawn},
+                                                       {"calm", worlds::Weather::kCalm},
+                                                       {"storm", worlds::Weather::kStorm}};
 
 double since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
@@ -54,14 +54,14 @@ std::string replay_command(const SimOptions& options, std::uint64_t seed) {
   std::string command = fmt::format("weft sim --seed {}", seed);
   if (options.nodes) command += fmt::format(" --nodes {}", *options.nodes);
   for (const auto& [name, weather] : kWeathers) {
-    if (weather == options.weather && weather != sim::Weather::kDrawn) {
+    if (weather == options.weather && weather != worlds::Weather::kDrawn) {
       command += " --weather " + name;
     }
   }
   return command + " --trace";
 }
 
-void print_failure(const SimOptions& options, const sim::Failure& failure) {
+void print_failure(const SimOptions& options, const worlds::Failure& failure) {
   std::fflush(stdout);
   fmt::print(stderr, "VIOLATION in the world of seed {}, at {:.3f} us:\n  {}\nwhat led to it:\n",
              failure.seed, static_cast<double>(failure.when) / 1000.0, failure.reason);
@@ -69,8 +69,8 @@ void print_failure(const SimOptions& options, const sim::Failure& failure) {
   fmt::print(stderr, "replay it with:\n  {}\n", replay_command(options, failure.seed));
 }
 
-sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
-  sim::World world(sim::draw_scenario(seed, options.nodes, options.weather));
+worlds::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
+  worlds::World world(worlds::draw_scenario(seed, options.nodes, options.weather));
   if (options.trace) {
     world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); });
   } else if (options.story) {
@@ -96,7 +96,7 @@ sim::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
 }
 
 void print_json(const sim::Stats& stats, std::uint64_t worlds, double seconds,
-                std::optional<std::uint64_t> hash, const sim::Failure* failure) {
+                std::optional<std::uint64_t> hash, const worlds::Failure* failure) {
   nlohmann::ordered_json json;
   json["worlds"] = worlds;
   json["seconds"] = seconds;
@@ -120,7 +120,7 @@ void show_progress(std::uint64_t done, std::uint64_t all, double seconds) {
 
 int run_bench_command(const SimOptions& options) {
   for (const auto checksums : {sim::Checksums::kOffload, sim::Checksums::kAlways}) {
-    const sim::BenchResult result = sim::run_bench(Mtu::k4096, 2.0, checksums);
+    const worlds::BenchResult result = worlds::run_bench(Mtu::k4096, 2.0, checksums);
     const bool offload = checksums == sim::Checksums::kOffload;
     if (options.json) {
       nlohmann::ordered_json json;
@@ -146,12 +146,12 @@ int run_bench_command(const SimOptions& options) {
 
 int run_one(const SimOptions& options, std::uint64_t seed) {
   const auto begun = Clock::now();
-  const sim::Outcome outcome = run_world(options, seed);
-  const sim::Failure* failure = outcome.failure ? &*outcome.failure : nullptr;
+  const worlds::Outcome outcome = run_world(options, seed);
+  const worlds::Failure* failure = outcome.failure ? &*outcome.failure : nullptr;
   if (options.json) {
     print_json(outcome.stats, 1, since(begun), outcome.trace_hash, failure);
   } else if (!options.quiet) {
-    const auto scenario = sim::draw_scenario(seed, options.nodes, options.weather);
+    const auto scenario = worlds::draw_scenario(seed, options.nodes, options.weather);
     fmt::print("the world of seed {}: {} nodes, {} links, {} datagram queue pairs, ICRC {}\n", seed,
                scenario.nodes.size(), scenario.links.size(), scenario.datagrams.members.size(),
                scenario.checksums == sim::Checksums::kAlways ? "on every frame" : "offloaded");
@@ -169,7 +169,7 @@ int run_many(const SimOptions& options) {
   sim::Stats total;
   auto shown = begun;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
-    const sim::Outcome outcome = run_world(options, options.first_seed + i);
+    const worlds::Outcome outcome = run_world(options, options.first_seed + i);
     total += outcome.stats;
     if (outcome.failure) {
       if (options.json) print_json(total, i + 1, since(begun), {}, &*outcome.failure);

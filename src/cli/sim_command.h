@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/scenario.h"
+#include "worlds/scenario.h"
 
 namespace weft::cli {
 
@@ -16,7 +16,7 @@ struct SimOptions {
   std::uint64_t seeds = 1;            ///< or so many
   std::uint64_t first_seed = 1;
   std::optional<std::uint32_t> nodes;
-  sim::Weather weather = sim::Weather::kDrawn;
+  worlds::Weather weather = worlds::Weather::kDrawn;
   bool trace = false;
   bool story = false;
   bool quiet = false;

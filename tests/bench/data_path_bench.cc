@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/bench.h"
 #include "wire/icrc.h"
+#include "worlds/bench.h"
 
 namespace {
 
@@ -127,7 +127,8 @@ BENCHMARK(icrc)->Arg(64)->Arg(4096);
 /// frames a second.
 void sim_frame(benchmark::State& state) {
   for (auto _ : state) {
-    const auto result = weft::sim::run_bench(weft::Mtu::k4096, 0.5, weft::sim::Checksums::kOffload);
+    const auto result =
+        weft::worlds::run_bench(weft::Mtu::k4096, 0.5, weft::sim::Checksums::kOffload);
     state.SetIterationTime(1.0 / result.frames_per_second());
   }
   state.counters["size"] = 4096;

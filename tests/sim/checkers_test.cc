@@ -2,9 +2,9 @@
 // runs, and the world has to notice.
 #include <gtest/gtest.h>
 
-#include "sim/world.h"
+#include "worlds/world.h"
 
-namespace weft::sim {
+namespace weft::worlds {
 namespace {
 
 /// A world without faults whose first node has a program on it.
@@ -159,7 +159,7 @@ TEST(Checkers, notice_a_link_that_stands_still_and_name_its_queue_pairs) {
   World world(scenario);
   world.start();
   for (int i = 0; i < 10; ++i) world.step();
-  Faults faults;
+  sim::Faults faults;
   faults.loss_ppm = 1'000'000;
   world.network().set_faults(faults);
   while (world.step()) continue;
@@ -170,4 +170,4 @@ TEST(Checkers, notice_a_link_that_stands_still_and_name_its_queue_pairs) {
 }
 
 }  // namespace
-}  // namespace weft::sim
+}  // namespace weft::worlds

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "sim/world.h"
+#include "worlds/world.h"
 
-namespace weft::sim {
+namespace weft::worlds {
 namespace {
 
 constexpr std::uint64_t kDefaultSeeds = 600;
@@ -49,14 +49,14 @@ TEST(World, runs_the_same_way_for_the_same_seed) {
 
 /// What the worlds claim to do must really happen in them, or their checks show nothing.
 TEST(Worlds, meet_every_fault_and_use_every_operation) {
-  Stats total;
+  sim::Stats total;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     World world(draw_scenario(seed));
     const Outcome outcome = world.run();
     ASSERT_FALSE(outcome.failure.has_value()) << describe(*outcome.failure);
     total += outcome.stats;
   }
-  for (const StatsRow& row : stats_table()) EXPECT_GT(total.*row.value, 0u) << row.name;
+  for (const sim::StatsRow& row : sim::stats_table()) EXPECT_GT(total.*row.value, 0u) << row.name;
 }
 
 TEST(Worlds, of_many_nodes_live_through_a_storm) {
@@ -81,4 +81,4 @@ TEST(Worlds, without_faults_lose_and_repeat_nothing) {
 }
 
 }  // namespace
-}  // namespace weft::sim
+}  // namespace weft::worlds

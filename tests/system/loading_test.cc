@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "support/run_weft.h"
@@ -42,6 +43,25 @@ TEST(Loading, takes_less_than_half_a_kilobyte_of_each_thread) {
   for (const char* library : {kRdma, kWeft}) {
     EXPECT_GT(thread_bytes_of(library), 0U) << library;
     EXPECT_LE(thread_bytes_of(library), 512U) << library;
+  }
+}
+
+std::string bytes_of(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Symbols of both namespaces, as compilers write them into the symbol table.
+TEST(Loading, brings_no_simulation_along) {
+  constexpr const char* kSimulation[] = {"N4weft3sim", "N4weft6worlds"};
+  const std::string command = bytes_of(WEFT_BIN_DIR "/weft");
+  for (const char* symbols : kSimulation) {
+    EXPECT_NE(command.find(symbols), std::string::npos) << "the command has it: a wrong name?";
+    for (const char* library : {kRdma, kWeft}) {
+      const std::string bytes = bytes_of(library);
+      EXPECT_NE(bytes.find("N4weft6memory"), std::string::npos) << library << " has no symbols";
+      EXPECT_EQ(bytes.find(symbols), std::string::npos) << library << " has " << symbols;
+    }
   }
 }
 

@@ -1,9 +1,7 @@
 // Regions of the whole address space: what their keys and windows reach, to the last byte.
 #include <gtest/gtest.h>
 
-#include "memory/copy.h"
 #include "unit/memory/key_fixture.h"
-#include "unit/memory/model_fixture.h"
 
 namespace weft::memory {
 namespace {
@@ -70,43 +68,6 @@ TEST_F(ImplicitRegion, stays_what_it_is_when_its_rights_are_changed) {
   read.need = Access::kRemoteRead;
   EXPECT_TRUE(remote(keys.rkey, read));
 }
-
-// On a simulated node the seed's rule holds as it stands: what a process may bind is what its
-// segment table names.
-class ModelImplicit : public test::Model {
- protected:
-  base::SeededRandom random{5};
-  KeyTable table{random};
-  static constexpr PdId kPd{1};
-  static constexpr Qpn kQpn{2};
-};
-
-TEST_P(ModelImplicit, a_process_binds_all_of_its_segments_and_none_of_others) {
-  // B4.13, B4.1
-  const auto keys = *table.register_region(
-      RegionSpec::whole_space(&process, kPd, Access::kLocalWrite | Access::kWindowBind));
-  const std::uint64_t ea = *process.allocate(2);  // after the registration
-  ModelProcess other(node);
-  const std::uint64_t theirs =
-      *other.set_segment(50, node.create_segment(1, PageRights::kReadWrite));
-  const auto window = *table.allocate_window(kPd, WindowType::kType1);
-  const auto bind = [&](RemoteKey key, std::uint64_t address, std::uint64_t length) {
-    return table.bind({key, 0, keys.lkey, address, length, Access::kRemoteWrite, kPd, kQpn});
-  };
-  EXPECT_EQ(bind(window, theirs, 8).error().code, Errc::kInvalidArgument);
-  EXPECT_EQ(bind(window, ea, 2 * kPageBytes + 1).error().code, Errc::kInvalidArgument);
-  const auto bound = bind(window, ea + 100, kPageBytes);
-  ASSERT_TRUE(bound);
-  ASSERT_EQ(process.write(ea, test::bytes(2 * kPageBytes, 1)), Fault::kNone);
-  ASSERT_EQ(node.evict(2), 2u);
-  const auto place =
-      table.check_remote(*bound, {kPd, kQpn, ea + 100, 200, Access::kRemoteWrite, 1});
-  ASSERT_TRUE(place);
-  EXPECT_EQ(store(*place, test::bytes(200, 2)), Fault::kNone);
-  Flight::clear(Hold::kRemote);
-  EXPECT_EQ(test::read(process, ea + 100, 200), test::bytes(200, 2));
-}
-INSTANTIATE_TEST_SUITE_P(Tables, ModelImplicit, testing::ValuesIn(test::kAllTables));
 
 }  // namespace
 }  // namespace weft::memory
