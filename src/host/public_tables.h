@@ -15,6 +15,7 @@
 
 #include "base/lock.h"
 #include "base/permutation24.h"
+#include "host/number_blocks.h"
 #include "host/shared_memory.h"
 #include "memory/key_table.h"
 #include "weft/types.h"
@@ -23,10 +24,7 @@ namespace weft::host {
 
 class ArenaObject;
 
-/// Queue-pair numbers come in blocks, so that a number tells which process it belongs to.
-inline constexpr unsigned kBlockBits = 12;
-inline constexpr std::uint32_t kBlockSize = 1u << kBlockBits;
-inline constexpr std::uint32_t kMaxBlocks = 256;
+inline constexpr std::uint32_t kMaxBlocks = 256;  ///< of queue-pair numbers
 
 struct PublicQueuePair {
   std::atomic<std::uint64_t> word;  ///< epoch << 1, and 1 while it can receive

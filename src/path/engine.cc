@@ -298,11 +298,7 @@ void Engine::take_arrived() {
 std::vector<int> Engine::wait_fds() const {
   std::vector<int> fds;
   for (const auto& receiver : receivers_) {
-    const port::Port& port = receiver->port();
-    const auto [other, third] = port.other_wait_fds();
-    for (const int fd : {port.wait_fd(), other, third}) {
-      if (fd >= 0) fds.push_back(fd);
-    }
+    receiver->port().add_wait_fds(fds);
   }
   return fds;
 }

@@ -13,6 +13,7 @@
 #include "base/per_thread.h"
 #include "memory/flight.h"
 #include "network/roce.h"
+#include "port/port_control.h"
 #include "transport/message.h"
 #include "transport/rc.h"
 #include "transport/uc.h"
@@ -280,14 +281,15 @@ class Framed final : public FramedPath {
   /// Of the peer nothing is known that it does not say.
   queue::PeerView look_at_peer(QueuePair&, RemoteKey) override {
     queue::PeerView out;
-    switch (port_.look_at_outlet()) {
-      case port::Outlet::kAddressGone:
+    const port::PortControl* const control = port_.control();
+    switch (control != nullptr ? control->link_state() : port::LinkState::kUp) {
+      case port::LinkState::kAddressGone:
         out.peer = queue::PeerView::Peer::kAddressGone;
         break;
-      case port::Outlet::kLinkDown:
+      case port::LinkState::kDown:
         out.peer = queue::PeerView::Peer::kLinkDown;
         break;
-      case port::Outlet::kOpen:
+      case port::LinkState::kUp:
         break;
     }
     return out;
@@ -563,7 +565,7 @@ std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
     case Service::kUnreliableConnection:
       return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Uc>(qp, port));
     case Service::kUnreliableDatagram:
-      port.tell_all_qualities();
+      if (port.control() != nullptr) port.control()->report_all_headers();
       return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Ud>(qp, port));
   }
   return nullptr;

@@ -52,7 +52,7 @@ using Probe = AddressShare::Probe;
 Probe make_probe(unsigned slot, std::uint32_t nonce) {
   Probe probe{};
   probe[0] = kProbeOpcode;
-  base::store_be24(&probe[5], slot << kNumberBlockBits);
+  base::store_be24(&probe[5], slot << host::kBlockBits);
   base::store_be<std::uint32_t>(&probe[8], nonce);
   return probe;
 }
@@ -62,8 +62,8 @@ bool attach_selection(const Socket& socket) {
   std::array<sock_filter, 5> code{{
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, 4},  // the BTH's second word: the number is in its low bits
       {BPF_ALU | BPF_AND | BPF_K, 0, 0, kMask24},
-      {BPF_ALU | BPF_RSH | BPF_K, 0, 0, kNumberBlockBits},
-      {BPF_ALU | BPF_AND | BPF_K, 0, 0, kNumberSlots - 1},
+      {BPF_ALU | BPF_RSH | BPF_K, 0, 0, host::kBlockBits},
+      {BPF_ALU | BPF_AND | BPF_K, 0, 0, host::kNumberSlots - 1},
       {BPF_RET | BPF_A, 0, 0, 0},
   }};
   const sock_fprog program{code.size(), code.data()};
@@ -88,7 +88,7 @@ std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
   if (prober.fd() < 0 || bind(prober.fd(), &own.generic, own.size) != 0) return std::nullopt;
   const auto nonce = static_cast<std::uint32_t>(getpid()) ^
                      static_cast<std::uint32_t>(SteadyClock::now().time_since_epoch().count());
-  for (unsigned slot = 0; slot < kNumberSlots; ++slot) {
+  for (unsigned slot = 0; slot < host::kNumberSlots; ++slot) {
     const Probe probe = make_probe(slot, nonce);
     sendto(prober.fd(), probe.data(), probe.size(), 0, &to.generic, to.size);
   }
@@ -98,8 +98,8 @@ std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
     std::array<std::byte, 64> bytes;
     const ssize_t n = recv(socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n != static_cast<ssize_t>(kProbeBytes)) continue;
-    const unsigned slot = base::load_be24(&bytes[5]) >> kNumberBlockBits;
-    if (slot >= kNumberSlots || bytes[0] != kProbeOpcode ||
+    const unsigned slot = base::load_be24(&bytes[5]) >> host::kBlockBits;
+    if (slot >= host::kNumberSlots || bytes[0] != kProbeOpcode ||
         !std::ranges::equal(make_probe(slot, nonce), std::span(bytes).first(kProbeBytes))) {
       continue;
     }
@@ -162,8 +162,8 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
     if (place == 0u) detach_selection(*socket);
   }
   const unsigned first = wanted.value_or(place.value_or(0));
-  for (unsigned i = 0; i < (wanted ? 1 : kNumberSlots); ++i) {
-    const unsigned slot = (first + i) % kNumberSlots;
+  for (unsigned i = 0; i < (wanted ? 1 : host::kNumberSlots); ++i) {
+    const unsigned slot = (first + i) % host::kNumberSlots;
     auto share = open(address, slot);
     if (!share && share.error().code == Errc::kBusy) continue;
     if (!share) return tl::unexpected(share.error());
@@ -206,7 +206,7 @@ bool AddressShare::call(unsigned slot) {
 }
 
 bool AddressShare::hand_over(Qpn number, const Parcel& parcel, Nanoseconds now) {
-  const unsigned slot = slot_of(number);
+  const unsigned slot = host::slot_of(number);
   if (now < absent_until_[slot]) return false;
   ParcelHeader parcel_header{parcel.from, parcel.traffic_class, parcel.hop_limit};
   std::array<iovec, 2> parts{

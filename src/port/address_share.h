@@ -24,6 +24,7 @@
 
 #include "host/fd.h"
 #include "host/local_socket.h"
+#include "host/number_blocks.h"
 #include "port/port.h"
 #include "port/udp_socket.h"
 #include "weft/result.h"
@@ -45,7 +46,7 @@ class AddressShare {
   unsigned slot() const { return slot_; }
   /// The number is in a block of our slot, or in the first one, which everybody has.
   bool is_ours(Qpn number) const {
-    return slot_of(number) == slot_ || number.value >> kNumberBlockBits == 0;
+    return host::slot_of(number) == slot_ || number.value >> host::kBlockBits == 0;
   }
 
   /// Frames that other processes handed over arrive here.
@@ -82,11 +83,11 @@ class AddressShare {
   const host::LocalSocket inbox_;
   const host::Fd epoll_;  ///< the inbox and the callers
   static constexpr std::uint32_t kInbox = ~std::uint32_t{0};
-  std::array<host::LocalSocket, kNumberSlots> called_;       ///< by slot, as they were needed
-  std::array<host::LocalSocket, 2 * kNumberSlots> callers_;  ///< some may have ended
-  std::uint32_t speaker_ = kInbox;                           ///< of the callers, or none of them
+  std::array<host::LocalSocket, host::kNumberSlots> called_;       ///< by slot, as they were needed
+  std::array<host::LocalSocket, 2 * host::kNumberSlots> callers_;  ///< some may have ended
+  std::uint32_t speaker_ = kInbox;  ///< of the callers, or none of them
   /// Nobody was there: not asked again before this time.
-  std::array<Nanoseconds, kNumberSlots> absent_until_{};
+  std::array<Nanoseconds, host::kNumberSlots> absent_until_{};
   std::array<std::byte, 8192> buffer_;
 };
 

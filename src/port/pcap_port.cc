@@ -8,6 +8,7 @@
 #include "network/address.h"
 #include "network/roce.h"
 #include "obs/log.h"
+#include "port/port_control.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -64,7 +65,7 @@ Nanoseconds PcapPort::system_time() {
 PcapPort::PcapPort(std::unique_ptr<Port> inner, std::shared_ptr<PcapWriter> file, WallClock clock)
     : PortWrapper(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {
   memory::install_guard();
-  tell_all_qualities();  // a file shows what really came
+  if (control() != nullptr) control()->report_all_headers();  // a file shows what really came
 }
 
 // Recorded before they leave, so that no answer stands before its request. What a busy port does
@@ -87,7 +88,7 @@ std::size_t PcapPort::receive(Receiver& receiver, std::size_t max) {
 
 /// False: this frame and those after it do not leave.
 bool PcapPort::record(const Outgoing& out, Nanoseconds when) {
-  const network::Flow flow = inner().flow_on_wire(out.flow);
+  const network::Flow flow = control() ? control()->flow_on_wire(out.flow) : out.flow;
   if (flow.source.is_ipv4() != flow.destination.is_ipv4()) return true;  // no such packet
   PacketBytes bytes;
   const auto packet = serialise(*out.frame, bytes);

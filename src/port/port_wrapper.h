@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "port/port.h"
 
@@ -19,17 +20,9 @@ class PortWrapper : public Port {
   std::size_t receive(Receiver& receiver, std::size_t max) override {
     return inner_->receive(receiver, max);
   }
-  int wait_fd() const override { return inner_->wait_fd(); }
-  std::array<int, 2> other_wait_fds() const override { return inner_->other_wait_fds(); }
   Nanoseconds next_deadline() const override { return inner_->next_deadline(); }
-  std::optional<unsigned> number_slot() const override { return inner_->number_slot(); }
-  Result<void> join(const Gid& group) override { return inner_->join(group); }
-  Outlet look_at_outlet() const override { return inner_->look_at_outlet(); }
-  void leave(const Gid& group) override { inner_->leave(group); }
-  void tell_all_qualities() override { inner_->tell_all_qualities(); }
-  network::Flow flow_on_wire(const network::Flow& flow) override {
-    return inner_->flow_on_wire(flow);
-  }
+  void add_wait_fds(std::vector<int>& fds) const override { inner_->add_wait_fds(fds); }
+  PortControl* control() override { return inner_->control(); }
 
  protected:
   Port& inner() { return *inner_; }

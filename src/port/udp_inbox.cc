@@ -161,7 +161,7 @@ void UdpInbox::cut(std::size_t size, std::size_t segment) {
   first_identification_ = next_identification_;
   checked_ = false;
   in_doubt_ = false;
-  last_goes_first_ = count_ > 1 && ends_with_acknowledgement();
+  last_goes_first_ = count_ > 1 && may_take_last_first();
 }
 
 /// How long the first frame of the datagram is: all of it, or less if the kernel joined several.
@@ -170,10 +170,9 @@ std::size_t UdpInbox::find_cut(std::size_t size) {
   if (size < kLeastFrameBytes) return 0;
   // A reply with an acknowledgement behind it is the most likely one of those that are joined.
   const std::size_t reply = size - std::min(size, kAcknowledgementBytes);
-  const bool may_end_with_acknowledgement =
-      may_be_cut_at(reply) &&
-      static_cast<wire::Opcode>((*bytes_)[reply]) == wire::Opcode::kRcAcknowledge;
-  if (may_end_with_acknowledgement && begins_with(reply)) return reply;
+  if (may_be_cut_at(reply) && wire::is_acknowledgement((*bytes_)[reply]) && begins_with(reply)) {
+    return reply;
+  }
   if (size <= kMaxFrameBytes && begins_with(size)) [[likely]] {
     on_expected();
     return size;
@@ -230,15 +229,10 @@ bool UdpInbox::begins_behind_gap(std::size_t bytes) {
   return true;
 }
 
-/// Behind requests: behind answers, which it acknowledges too, it would be early.
-bool UdpInbox::ends_with_acknowledgement() const {
+bool UdpInbox::may_take_last_first() const {
   const auto last = segment(count_ - 1);
-  if (last.size() < kLeastFrameBytes || last.size() == segment_bytes_) return false;
-  const auto opcode = [](std::span<const std::byte> bytes) {
-    return static_cast<wire::Opcode>(bytes[0]);
-  };
-  return opcode(last) == wire::Opcode::kRcAcknowledge &&
-         opcode(segment(0)) < wire::Opcode::kRcReadResponseFirst;
+  return last.size() >= kLeastFrameBytes && last.size() < segment_bytes_ &&
+         wire::may_go_first(last[0], segment(0)[0]);
 }
 
 std::span<std::byte> UdpInbox::segment(std::size_t index) const {

@@ -35,8 +35,8 @@ class UdpInbox {
   bool fill_alone(int fd);
   /// The last call was the shorter one, and found no good frame: another such may fare no better.
   bool in_doubt() const { return in_doubt_; }
-  /// The next frame, which lives until the next call. An acknowledgement that came behind requests
-  /// goes first: so a program learns that its message arrived before it sees what the peer replied.
+  /// The next frame, which lives until the next call. The last goes first where it may
+  /// (wire::may_go_first).
   /// Null: it is not one, dropped() says why.
   const Incoming* next();
   Drop dropped() const { return dropped_; }
@@ -53,7 +53,7 @@ class UdpInbox {
   bool may_be_cut_at(std::size_t at) const;
   bool begins_with(std::size_t bytes) const;
   bool begins_behind_gap(std::size_t bytes);
-  bool ends_with_acknowledgement() const;
+  bool may_take_last_first() const;
   std::span<std::byte> segment(std::size_t index) const;
   wire::Icrc icrc_of(std::span<std::byte> bytes, std::uint16_t identification) const;
   void on_expected();

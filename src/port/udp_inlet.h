@@ -24,7 +24,7 @@ class UdpInlet {
   int fd() const { return socket_.fd(); }
   bool is_open() const { return open_; }
   /// For all that arrives from now on.
-  void tell_hop_limits() { ask_for_hop_limits(socket_, address_.is_ipv4()); }
+  void report_hop_limits() { port::report_hop_limits(socket_, address_.is_ipv4()); }
 
   /// A datagram of this sender came to the port's own socket. Many in a row, and the inlet is its;
   /// but only a line's, which carries a single flow: what others send may be for other processes,

@@ -143,11 +143,11 @@ network::Flow UdpPort::flow_on_wire(const network::Flow& flow) {
   return out;
 }
 
-Outlet UdpPort::look_at_outlet() const {
-  if (interface_ == 0) return Outlet::kOpen;  // it never was listed
+LinkState UdpPort::link_state() const {
+  if (interface_ == 0) return LinkState::kUp;  // it never was listed
   const auto interface = find_interface(address_);
-  if (!interface) return Outlet::kAddressGone;
-  return interface->up ? Outlet::kOpen : Outlet::kLinkDown;
+  if (!interface) return LinkState::kAddressGone;
+  return interface->up ? LinkState::kUp : LinkState::kDown;
 }
 
 /// The first frames, as many as go together in one call.
@@ -234,7 +234,11 @@ unsigned UdpPort::polls_per_look(bool idle) const {
          (looks_in_vain_ >= kManyLooks ? kLessOften : 1);
 }
 
-std::array<int, 2> UdpPort::other_wait_fds() const { return {others_.get(), inlet_->fd()}; }
+void UdpPort::add_wait_fds(std::vector<int>& fds) const {
+  for (const int fd : {receive_socket_.fd(), others_.get(), inlet_->fd()}) {
+    if (fd >= 0) fds.push_back(fd);
+  }
+}
 
 /// From where the last one came; now and then from the other, less and less often if in vain.
 bool UdpPort::fill_inbox() {
@@ -266,7 +270,7 @@ bool UdpPort::fill_from_own() {
 /// By the shorter call while a program waits for one frame at a time.
 bool UdpPort::fill_by(int fd) {
   const bool alone = lone_frames_ >= kLoneFrames && ++looks_ % kLooksPerQuality != 0 &&
-                     !all_qualities_.load(std::memory_order_relaxed);
+                     !all_headers_.load(std::memory_order_relaxed);
   if (!(alone ? inbox_->fill_alone(fd) : inbox_->fill(fd))) {
     waited_ = true;
     return false;
@@ -321,10 +325,10 @@ std::size_t UdpPort::take_from_groups(Receiver& receiver, std::size_t max) {
   });
 }
 
-void UdpPort::tell_all_qualities() {
-  ask_for_hop_limits(receive_socket_, address_.is_ipv4());
-  inlet_->tell_hop_limits();
-  all_qualities_.store(true, std::memory_order_relaxed);
+void UdpPort::report_all_headers() {
+  report_hop_limits(receive_socket_, address_.is_ipv4());
+  inlet_->report_hop_limits();
+  all_headers_.store(true, std::memory_order_relaxed);
 }
 
 Result<void> UdpPort::join(const Gid& group) {

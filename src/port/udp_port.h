@@ -16,8 +16,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "port/port.h"
+#include "port/port_control.h"
 #include "port/udp_datagram.h"
 #include "port/udp_line.h"
 #include "port/udp_socket.h"
@@ -32,7 +34,7 @@ class UdpInlet;
 class UdpInbox;
 class UdpRun;
 
-class UdpPort final : public Port {
+class UdpPort final : public Port, public PortControl {
  public:
   /// Takes UDP port 4791 of one of this machine's unicast addresses, for itself or together with
   /// other processes of this user; then `slot`, if given, is the one that it insists on.
@@ -48,18 +50,20 @@ class UdpPort final : public Port {
   /// Looks at up to `max` frames, those that it drops included, so a flood of bad ones does not
   /// keep it.
   std::size_t receive(Receiver& receiver, std::size_t max) override;
-  int wait_fd() const override { return receive_socket_.fd(); }
-  std::array<int, 2> other_wait_fds() const override;
-  std::optional<unsigned> number_slot() const override;
   /// Frames that came together may be handed up in several calls.
   Nanoseconds next_deadline() const override {
     return left_over_.load(std::memory_order_acquire) ? 0 : kNever;
   }
-  Outlet look_at_outlet() const override;
-  network::Flow flow_on_wire(const network::Flow& flow) override;
+  void add_wait_fds(std::vector<int>& fds) const override;
+  PortControl* control() override { return this; }
+  /// The slot whose numbers reach this port (host/number_blocks.h); nothing: all do.
+  std::optional<unsigned> number_slot() const;
+
   Result<void> join(const Gid& group) override;
   void leave(const Gid& group) override;
-  void tell_all_qualities() override;
+  void report_all_headers() override;
+  LinkState link_state() const override;
+  network::Flow flow_on_wire(const network::Flow& flow) override;
 
  private:
   /// Opened when a flow first needs it; empty if that failed, for ever, so that a flow stays put.
@@ -113,7 +117,7 @@ class UdpPort final : public Port {
   unsigned lone_frames_ = 0;  ///< so many came one by one
   unsigned looks_ = 0;
   unsigned looks_in_vain_ = 0;  ///< for what others hand over
-  std::atomic<bool> all_qualities_{false};
+  std::atomic<bool> all_headers_{false};
   std::atomic<bool> left_over_{false};
 };
 

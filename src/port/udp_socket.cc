@@ -206,7 +206,7 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address) {
   return std::nullopt;
 }
 
-void ask_for_hop_limits(const Socket& socket, bool ipv4) {
+void report_hop_limits(const Socket& socket, bool ipv4) {
   if (ipv4) {
     set(socket, IPPROTO_IP, IP_RECVTTL, 1);
   } else {
@@ -255,7 +255,7 @@ Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32
     return socket_error(group, "setting up the group's socket", errno);
   }
   enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
-  ask_for_hop_limits(*socket, group.is_ipv4());
+  report_hop_limits(*socket, group.is_ipv4());
   if (!bind_to(*socket, {group, wire::kRoceUdpPort}, interface)) {
     return socket_error(group, "binding the group's UDP port", errno);
   }

@@ -68,7 +68,7 @@ Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::
 /// others that have opened it.
 Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
 /// From now on the kernel tells the hop limit of each datagram, which costs a little each time.
-void ask_for_hop_limits(const Socket& socket, bool ipv4);
+void report_hop_limits(const Socket& socket, bool ipv4);
 /// From now on the kernel may hand over several frames of a sender at once.
 void accept_runs(const Socket& socket);
 

@@ -106,12 +106,12 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   for (const PortSetup& port : ports_) {
     if (port.wire != nullptr) gsi_.add_port(port.address, *port.wire);
   }
-  if (const auto slot = number_slot()) queue_pairs_.numbers().set_slot(*slot, port::kNumberSlots);
+  if (const auto slot = number_slot()) queue_pairs_.numbers().set_slot(*slot, host::kNumberSlots);
 }
 
 std::optional<unsigned> Controller::number_slot() const {
   for (const PortSetup& port : ports_) {
-    if (port.wire != nullptr && port.wire->number_slot()) return port.wire->number_slot();
+    if (port.number_slot) return port.number_slot;
   }
   return std::nullopt;
 }
@@ -133,7 +133,7 @@ void Controller::join_neighbours() {
   keys_.set_publisher(&host);
   groups_.set_names(neighbours_->groups());
   queue_pairs_.numbers().set_claim([&host, slot = number_slot()] {
-    return slot ? host.claim_block(*slot, port::kNumberSlots) : host.claim_block();
+    return slot ? host.claim_block(*slot, host::kNumberSlots) : host.claim_block();
   });
   engine_.set_source(*neighbours_);
 }

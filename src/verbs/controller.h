@@ -46,6 +46,8 @@ struct Environment {
 struct PortSetup {
   Gid address;
   std::unique_ptr<port::Port> wire;
+  /// Of an address that is shared with other processes (host/number_blocks.h).
+  std::optional<unsigned> number_slot = std::nullopt;
 };
 
 struct ControllerSetup {

@@ -26,17 +26,21 @@ Result<void> MulticastMembers::join(const queue::QueuePair& qp, const Gid& group
   }
   if (!group.is_multicast()) return fail(Errc::kInvalidArgument, "group: no multicast address");
   // Before the list is locked: a thread that receives from groups looks at the list.
-  if (wire != nullptr) {
-    if (auto ok = wire->join(group); !ok) return ok;
+  port::PortControl* const network = wire != nullptr ? wire->control() : nullptr;
+  if (wire != nullptr && network == nullptr) {
+    return fail(Errc::kNotSupported, "group: this port has no multicast");
+  }
+  if (network != nullptr) {
+    if (auto ok = network->join(group); !ok) return ok;
   }
   bool added = false;
-  auto ok = add(qp, group, wire, &added);
-  if (wire != nullptr && !added) wire->leave(group);
+  auto ok = add(qp, group, network, &added);
+  if (network != nullptr && !added) network->leave(group);
   return ok;
 }
 
-Result<void> MulticastMembers::add(const queue::QueuePair& qp, const Gid& group, port::Port* wire,
-                                   bool* added) {
+Result<void> MulticastMembers::add(const queue::QueuePair& qp, const Gid& group,
+                                   port::PortControl* network, bool* added) {
   const std::lock_guard guard(lock_);
   const bool there = std::ranges::any_of(
       members_, [&](const Membership& each) { return each.group == group && each.qpn == qp.qpn; });
@@ -44,10 +48,10 @@ Result<void> MulticastMembers::add(const queue::QueuePair& qp, const Gid& group,
   if (members_.size() >= kMostMemberships) {
     return fail(Errc::kOutOfMemory, "group: the device has no room for more members");
   }
-  if (names_ != nullptr && wire == nullptr) {
+  if (names_ != nullptr && network == nullptr) {
     if (auto ok = names_->join(group, qp.local_gid, qp.qpn); !ok) return ok;
   }
-  members_.push_back({group, qp.qpn, wire});
+  members_.push_back({group, qp.qpn, network});
   *added = true;
   return {};
 }
@@ -64,8 +68,8 @@ std::size_t MulticastMembers::remove_if(Predicate ends) {
     });
   }
   for (const Membership& each : left) {
-    if (each.wire != nullptr) {
-      each.wire->leave(each.group);
+    if (each.network != nullptr) {
+      each.network->leave(each.group);
     } else if (names_ != nullptr) {
       names_->leave(each.group);
     }

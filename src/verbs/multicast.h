@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "host/multicast_names.h"
 #include "port/port.h"
+#include "port/port_control.h"
 #include "queue/queue_pair.h"
 #include "weft/result.h"
 #include "weft/types.h"
@@ -31,9 +32,10 @@ class MulticastMembers {
   struct Membership {
     Gid group;
     Qpn qpn;
-    port::Port* wire;
+    port::PortControl* network;  ///< null: only this host's processes reach the group
   };
-  Result<void> add(const queue::QueuePair& qp, const Gid& group, port::Port* wire, bool* added);
+  Result<void> add(const queue::QueuePair& qp, const Gid& group, port::PortControl* network,
+                   bool* added);
   /// Tells how many memberships this predicate ended.
   template <class Predicate>
   std::size_t remove_if(Predicate ends);

@@ -65,6 +65,7 @@ Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::
     auto wire = open_somewhere(random, slot);
     if (!wire) return tl::unexpected(wire.error());
     port.address = (*wire)->address();
+    port.number_slot = (*wire)->number_slot();
     port.wire = std::move(*wire);
     return port;
   }
@@ -79,6 +80,7 @@ Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::
                                        "asked for: framed path, capture or faults)");
   }
   if (!wire) return tl::unexpected(wire.error());
+  port.number_slot = (*wire)->number_slot();
   port.wire = std::move(*wire);
   return port;
 }
@@ -159,7 +161,7 @@ Result<std::vector<PortSetup>> set_up_ports(const DeviceOptions& options,
   for (const PortOptions& port : wanted) {
     auto made = set_up_address(port, wants_frames(options), *environment.random, slot);
     if (!made) return tl::unexpected(made.error());
-    if (!slot && made->wire != nullptr) slot = made->wire->number_slot();
+    if (!slot) slot = made->number_slot;
     // The capture outside: it shows what the controller sees, after the faults.
     if (faults) {
       made->wire = std::make_unique<port::FaultPort>(

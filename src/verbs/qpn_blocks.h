@@ -11,6 +11,7 @@
 
 #include "base/lock.h"
 #include "base/random.h"
+#include "host/number_blocks.h"
 #include "weft/result.h"
 #include "weft/types.h"
 
@@ -36,8 +37,8 @@ class QpnBlocks {
   std::uint32_t slot_of(Qpn qpn) const;
 
  private:
-  static constexpr unsigned kBits = 12;
-  static constexpr std::uint32_t kSize = 1u << kBits;
+  static constexpr unsigned kBits = host::kBlockBits;
+  static constexpr std::uint32_t kSize = host::kBlockSize;
 
   Result<std::uint32_t> draw_block();
 

@@ -187,6 +187,18 @@ constexpr const OpcodeInfo& info(Opcode opcode) {
   return kOpcodeTable[static_cast<std::uint8_t>(opcode)];
 }
 
+/// A plain acknowledgement of a reliable connection, by the packet's first byte.
+constexpr bool is_acknowledgement(std::byte first) {
+  return static_cast<Opcode>(first) == Opcode::kRcAcknowledge;
+}
+
+/// Whether of two packets that came together the later may be taken first, by their first bytes: an
+/// acknowledgement before requests, so that a program learns that its message arrived before it
+/// sees what the peer replied. Before answers, which it acknowledges too, it would be early.
+constexpr bool may_go_first(std::byte later, std::byte earlier) {
+  return is_acknowledgement(later) && static_cast<Opcode>(earlier) < Opcode::kRcReadResponseFirst;
+}
+
 /// True when make_opcode() would find one.
 constexpr bool opcode_exists(Service service, Operation operation, Position position,
                              bool immediate, bool invalidate) {

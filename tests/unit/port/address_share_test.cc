@@ -24,7 +24,7 @@ class SharedAddress : public testing::Test {
   void send_to_slot(unsigned slot, std::uint32_t psn, std::uint16_t source_port) {
     OutFrame frame;
     test::make_send(frame, psn);
-    frame.headers.bth.dest_qp = Qpn((2 * kNumberSlots + slot) << 12 | 0x123);
+    frame.headers.bth.dest_qp = Qpn((2 * host::kNumberSlots + slot) << 12 | 0x123);
     const Outgoing out{&frame, test::flow_to(address, source_port)};
     ASSERT_EQ(elsewhere->send({&out, 1}).taken, 1u);
   }

@@ -19,7 +19,7 @@ using weft::test::NameTaker;
 
 std::vector<std::string> names_of_slots(const Gid& address, unsigned first = 0) {
   std::vector<std::string> names;
-  for (unsigned slot = first; slot < kNumberSlots; ++slot) {
+  for (unsigned slot = first; slot < host::kNumberSlots; ++slot) {
     names.push_back("weft-port/" + network::to_string(address) + "/" + std::to_string(slot));
   }
   return names;
@@ -67,7 +67,7 @@ TEST_F(SharedWithOthers, held_slots_stop_nobody_and_parcels_find_their_way) {
                second = AddressShare::join(address, 0, {});
     ASSERT_TRUE(first && second);
     ASSERT_NE(first->share->slot(), second->share->slot());
-    const Qpn number((kNumberSlots + second->share->slot()) << kNumberBlockBits);
+    const Qpn number((host::kNumberSlots + second->share->slot()) << host::kBlockBits);
     bool taken = false;
     for (Nanoseconds now = 1; now < 100 && !taken; ++now) {
       taken = first->share->hand_over(number, parcel(), now * 1'000'000'000);
@@ -115,8 +115,8 @@ TEST_F(SharedWithOthers, nothing_is_handed_to_another_user) {
       if (heard != 0) _exit(10 + heard);
     });
     other.wire().get<char>();
-    for (unsigned slot = 1; slot < kNumberSlots; ++slot) {
-      const Qpn number((kNumberSlots + slot) << kNumberBlockBits);
+    for (unsigned slot = 1; slot < host::kNumberSlots; ++slot) {
+      const Qpn number((host::kNumberSlots + slot) << host::kBlockBits);
       EXPECT_FALSE(joined->share->hand_over(number, parcel(), 1'000'000'000)) << slot;
     }
     other.wire().put('s');

@@ -79,11 +79,18 @@ inline bool readable(int fd, int timeout_ms) {
   return poll(&poll_for, 1, timeout_ms) == 1;
 }
 
+/// The port's own socket, what is handed over to it, its inlet: those that there are.
+inline std::vector<int> wait_fds(const Port& port) {
+  std::vector<int> fds;
+  port.add_wait_fds(fds);
+  return fds;
+}
+
 /// Until `count` datagrams have come, good or bad.
 inline void receive(UdpPort& port, Collector& collector, std::size_t count) {
   const auto deadline = steady_clock::now() + kPatience;
   while (collector.all() < count && steady_clock::now() < deadline) {
-    readable(port.wait_fd(), 100);
+    readable(wait_fds(port)[0], 100);
     port.receive(collector, count - collector.all());
   }
   EXPECT_EQ(collector.all(), count);

@@ -21,9 +21,13 @@ class UdpInletTest : public testing::Test {
     if (!port) ADD_FAILURE() << port.error().message;
     return port ? std::move(*port) : nullptr;
   }
-  static int inlet_of(const UdpPort& port) { return port.other_wait_fds()[1]; }
+  static int inlet_of(const UdpPort& port) {
+    const auto fds = test::wait_fds(port);
+    return fds.size() == 3 ? fds[2] : -1;
+  }
   static Qpn number_of(const UdpPort& port) {
-    return Qpn(*port.number_slot() << kNumberBlockBits | 0x42 | kNumberSlots << kNumberBlockBits);
+    return Qpn(*port.number_slot() << host::kBlockBits | 0x42 |
+               host::kNumberSlots << host::kBlockBits);
   }
   /// To the queue pair of that number, at the address of `to`.
   static void send_one(UdpPort& from, const UdpPort& to, std::uint32_t psn, Qpn number) {
@@ -54,7 +58,7 @@ class UdpInletTest : public testing::Test {
   static void expect_inlet(UdpPort& from, UdpPort& to, Collector& collector) {
     send_one(from, to, 99, number_of(to));
     EXPECT_TRUE(test::readable(inlet_of(to), 20'000));
-    EXPECT_FALSE(test::readable(to.wait_fd(), 0));
+    EXPECT_FALSE(test::readable(test::wait_fds(to)[0], 0));
     poll_until(to, collector, collector.all() + 1);
   }
 
@@ -95,7 +99,7 @@ TEST_F(UdpInletTest, moves_to_another_that_sends_much_when_the_first_is_silent) 
   send_many(*third, *far, collector);
   expect_inlet(*third, *far, collector);
   send_one(*near, *far, 5, number_of(*far));
-  EXPECT_TRUE(test::readable(far->wait_fd(), 20'000));
+  EXPECT_TRUE(test::readable(test::wait_fds(*far)[0], 20'000));
   EXPECT_EQ(collector.bad_checksums, 0u);
 }
 

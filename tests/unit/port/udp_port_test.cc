@@ -134,7 +134,7 @@ TEST_P(UdpPortOfFamily, carries_traffic_class_and_hop_limit) {
   link_only.hop_limit = 0;
   const std::array<Outgoing, 3> out{
       {{&frame, flow_to(far().address())}, {&frame, marked}, {&frame, link_only}}};
-  far().tell_all_qualities();
+  far().report_all_headers();
   ASSERT_EQ(near().send(out).taken, 3u);
   Collector collector;
   test::receive(far(), collector, 3);
@@ -358,21 +358,21 @@ TEST_F(UdpPorts, hand_up_no_more_than_asked_for_and_never_block) {
   const std::vector<Outgoing> out(40, Outgoing{&frame, flow_to(b->address())});
   Collector collector;
   EXPECT_EQ(b->receive(collector, 8), 0u);
-  EXPECT_FALSE(test::readable(b->wait_fd(), 0));
+  EXPECT_FALSE(test::readable(test::wait_fds(*b)[0], 0));
   ASSERT_EQ(a->send(out).taken, 40u);
-  EXPECT_TRUE(test::readable(b->wait_fd(), 20'000));
+  EXPECT_TRUE(test::readable(test::wait_fds(*b)[0], 20'000));
   EXPECT_EQ(b->receive(collector, 0), 0u);
   EXPECT_EQ(b->receive(collector, 3), 3u);
   EXPECT_EQ(b->receive(collector, 100), 37u);
   EXPECT_EQ(collector.frames.size(), 40u);
-  EXPECT_FALSE(test::readable(b->wait_fd(), 0));
+  EXPECT_FALSE(test::readable(test::wait_fds(*b)[0], 0));
 }
 
 TEST_F(UdpPorts, offer_the_largest_mtu_on_loopback) { EXPECT_EQ(a->max_mtu(), Mtu::k4096); }
 
 TEST_F(UdpPorts, keep_their_descriptors_from_programs_that_the_process_starts) {
-  EXPECT_NE(fcntl(a->wait_fd(), F_GETFD) & FD_CLOEXEC, 0);
-  EXPECT_NE(fcntl(a->wait_fd(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(fcntl(test::wait_fds(*a)[0], F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_NE(fcntl(test::wait_fds(*a)[0], F_GETFL) & O_NONBLOCK, 0);
 }
 
 TEST_F(UdpPorts, refuse_an_address_in_use_and_name_the_cure_until_it_is_free) {

@@ -10,7 +10,7 @@ namespace {
 const Gid kGroup = Gid::ipv4(239, 1, 2, 3), kOtherGroup = Gid::ipv4(239, 1, 2, 4);
 
 /// Counts who listens to which group.
-class ListeningPort final : public port::Port {
+class ListeningPort final : public port::Port, public port::PortControl {
  public:
   Gid address() const override { return Gid::ipv4(192, 0, 2, 1); }
   Mtu max_mtu() const override { return Mtu::k1024; }
@@ -24,6 +24,10 @@ class ListeningPort final : public port::Port {
     return {};
   }
   void leave(const Gid& group) override { --listeners[group]; }
+  void report_all_headers() override {}
+  port::LinkState link_state() const override { return port::LinkState::kUp; }
+  network::Flow flow_on_wire(const network::Flow& flow) override { return flow; }
+  port::PortControl* control() override { return this; }
 
   bool refuses = false;
   std::map<Gid, int> listeners;
