@@ -1,11 +1,11 @@
 // What each thread is working on right now, so that revocation can wait for it. A working thread
-// publishes an object, THEN checks that the object is live, works (at most 256 KiB of copying) and
-// clears. A revoking thread marks the object dead, then drains: when drain() returns, nobody works
-// on the object and nobody will. Publishing costs a few instructions, since the expensive barrier
-// is on the draining side (membarrier, a system call); an object whose users all fence between
-// publishing and checking is drained by drain_fenced(), without the kernel. State is per process;
-// any thread; slots are made at a thread's first use and recycled at its end. Nobody may drain
-// while it has something published that another draining thread could wait for.
+// publishes an object, THEN checks that the object is live, works (copies at most 1 MiB; a post
+// 256 KiB) and clears. A revoking thread marks the object dead, then drains: when drain() returns,
+// nobody works on the object and nobody will. Publishing costs a few instructions, since the
+// expensive barrier is on the draining side (membarrier, a system call); an object whose users all
+// fence between publishing and checking is drained by drain_fenced(), without the kernel. State is
+// per process; any thread; slots are made at a thread's first use and recycled at its end. Nobody
+// may drain while it has something published that another draining thread could wait for.
 //
 // Work on memory that outlives one call, such as frames that are built now and sent later, keeps
 // its objects published: keep() as many as there are, release_kept() when it is done.

@@ -1,9 +1,9 @@
 // The port over plain UDP: RoCE v2 frames between sockets, of any machine or of this one. It
-// receives at port 4791 of its address, which it has for itself, and sends from a few other ports,
-// one of which each flow always gets. Frames of one size to one peer leave in one system call and
-// arrive in one, where the kernel and the way allow it (GSO, GRO); long payload goes from the
-// application's memory to the kernel as views, never copied here. Threads as port.h says; owned by
-// the controller, which closes it by destroying it.
+// receives at port 4791 of its address, alone or together with other processes of the user, and
+// sends from a few other ports, one of which each flow always gets. Frames of one size to one peer
+// leave in one system call and arrive in one, where the kernel and the way allow it (GSO, GRO).
+// Payload is copied once, into the datagram, together with its ICRC. Threads as port.h says; owned
+// by the controller, which closes it by destroying it.
 //
 // An address vector's traffic class and hop limit are honoured; its flow label is the kernel's
 // choice.

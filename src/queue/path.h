@@ -1,6 +1,7 @@
 // How a queue pair reaches its peer. A Path belongs to one queue pair, is made when the queue pair
-// becomes ready to receive and dies with its connection. Two kinds pass the same tests: `direct`
-// (the initiator does the work) and `framed` (a transport state machine over a port).
+// becomes ready to receive and dies with its connection. Three kinds pass the same tests: `direct`
+// (the peer is in this process, the initiator does the work), `neighbour` (the peer is in another
+// process of this host) and `framed` (a transport machine over a port).
 //
 // Who may call: see docs/progress.md. Every call comes with the locks that it names, and none may
 // be entered for one queue pair by two threads unless its lock says so.
@@ -26,7 +27,7 @@ namespace weft::queue {
 /// The queue pair's send_lock, held; handed to the callee, which lets go of it before it returns.
 using SendGuard = std::unique_lock<base::BiasedLock>;
 
-/// What one call may do before it must hand the rest to the scheduler (B: at most 256 KiB inline).
+/// What one call may do before it must hand the rest to the scheduler (at most 256 KiB inline).
 struct Budget {
   std::uint64_t bytes = 256 * 1024;
   std::uint32_t requests = 1024;
