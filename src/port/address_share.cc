@@ -35,7 +35,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr milliseconds kJoinPatience{3000};
 constexpr int kProbeWait_ms = 20;
 constexpr Nanoseconds kAbsence_ns = 10'000'000;
-/// Callers, and parcels that are none, before we look elsewhere.
+/// Connections, and messages that are no frames, before we look elsewhere.
 constexpr int kMostAtOnce = 16;
 
 std::string name_of(const Gid& address, std::string_view what) {
@@ -108,15 +108,15 @@ std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
   return place;
 }
 
-// ---- what is handed over -----------------------------------------------------------------------
+// ---- frames that are forwarded -----------------------------------------------------------------
 
 /// In front of the packet.
-struct ParcelHeader {
+struct ForwardHeader {
   SocketAddress from;
   std::uint8_t traffic_class;
   std::uint8_t hop_limit;
 };
-static_assert(std::is_trivially_copyable_v<ParcelHeader>);
+static_assert(std::is_trivially_copyable_v<ForwardHeader>);
 
 /// No other process has a slot of the address. Asked by the one whose turn it is to join.
 bool is_alone(const Gid& address) {
@@ -127,7 +127,7 @@ bool is_alone(const Gid& address) {
          });
 }
 
-Result<host::LocalSocket> take_turn(const Gid& address) {
+Result<host::LocalSocket> lock_joining(const Gid& address) {
   const auto deadline = SteadyClock::now() + kJoinPatience;
   for (;;) {
     auto turn = host::LocalSocket::listen(name_of(address, "join"));
@@ -145,13 +145,13 @@ Result<host::LocalSocket> take_turn(const Gid& address) {
 
 }  // namespace
 
-AddressShare::AddressShare(const Gid& address, unsigned slot, host::LocalSocket inbox,
+AddressShare::AddressShare(const Gid& address, unsigned slot, host::LocalSocket listener,
                            host::Fd epoll)
-    : address_(address), slot_(slot), inbox_(std::move(inbox)), epoll_(std::move(epoll)) {}
+    : address_(address), slot_(slot), listener_(std::move(listener)), epoll_(std::move(epoll)) {}
 
 Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_t interface,
                                                 std::optional<unsigned> wanted) {
-  const auto turn = take_turn(address);
+  const auto turn = lock_joining(address);
   if (!turn) return tl::unexpected(turn.error());
   auto socket = open_receive_socket(address, interface, Sharing::kShared);
   if (!socket) return tl::unexpected(socket.error());
@@ -167,7 +167,7 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
     auto share = open(address, slot);
     if (!share && share.error().code == Errc::kBusy) continue;
     if (!share) return tl::unexpected(share.error());
-    accept_runs(*socket);
+    enable_gro(*socket);
     return Joined{std::move(*socket), std::move(*share)};
   }
   return fail(Errc::kBusy,
@@ -176,18 +176,18 @@ Result<AddressShare::Joined> AddressShare::join(const Gid& address, std::uint32_
 }
 
 Result<std::unique_ptr<AddressShare>> AddressShare::open(const Gid& address, unsigned slot) {
-  auto inbox = host::LocalSocket::listen(name_of(address, std::to_string(slot)));
-  if (!inbox) return tl::unexpected(inbox.error());
+  auto listener = host::LocalSocket::listen(name_of(address, std::to_string(slot)));
+  if (!listener) return tl::unexpected(listener.error());
   const host::ForkHold hold;
   host::Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u32 = kInbox;
-  if (!epoll || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, inbox->fd(), &event) != 0) {
+  event.data.u32 = kListener;
+  if (!epoll || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, listener->fd(), &event) != 0) {
     return host::system_error("address " + network::to_string(address) + ": epoll", errno);
   }
   return std::unique_ptr<AddressShare>(
-      new AddressShare(address, slot, std::move(*inbox), std::move(epoll)));
+      new AddressShare(address, slot, std::move(*listener), std::move(epoll)));
 }
 
 AddressShare::Probe AddressShare::blank_probe() { return make_probe(0, 0); }
@@ -198,29 +198,29 @@ bool AddressShare::is_probe(std::span<const std::byte> datagram) {
 
 // ---- to others ---------------------------------------------------------------------------------
 
-/// To whoever has the slot now; false: nobody, or nobody of this user.
-bool AddressShare::call(unsigned slot) {
+/// False: nobody has the slot, or nobody of this user.
+bool AddressShare::connect_to(unsigned slot) {
   auto socket = host::LocalSocket::connect(name_of(address_, std::to_string(slot)));
-  if (socket) called_[slot] = std::move(*socket);
+  if (socket) outgoing_[slot] = std::move(*socket);
   return socket.has_value();
 }
 
-bool AddressShare::hand_over(Qpn number, const Parcel& parcel, Nanoseconds now) {
+bool AddressShare::forward(Qpn number, const Forwarded& forwarded, Nanoseconds now) {
   const unsigned slot = host::slot_of(number);
   if (now < absent_until_[slot]) return false;
-  ParcelHeader parcel_header{parcel.from, parcel.traffic_class, parcel.hop_limit};
+  ForwardHeader forward_header{forwarded.from, forwarded.traffic_class, forwarded.hop_limit};
   std::array<iovec, 2> parts{
-      {{&parcel_header, sizeof parcel_header},
-       {const_cast<std::byte*>(parcel.packet.data()), parcel.packet.size()}}};
+      {{&forward_header, sizeof forward_header},
+       {const_cast<std::byte*>(forwarded.packet.data()), forwarded.packet.size()}}};
   msghdr header{};
   header.msg_iov = parts.data();
   header.msg_iovlen = parts.size();
-  // Who was called before may have ended, and another process have its slot.
+  // The peer of an older connection may have ended, and another process have its slot.
   for (const bool again : {false, true}) {
-    if ((again || called_[slot].fd() < 0) && !call(slot)) break;
-    if (sendmsg(called_[slot].fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
+    if ((again || outgoing_[slot].fd() < 0) && !connect_to(slot)) break;
+    if (sendmsg(outgoing_[slot].fd(), &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
     if (errno == EAGAIN || errno == ENOBUFS) return true;  // full: lost on the way
-    called_[slot].close();
+    outgoing_[slot].close();
   }
   absent_until_[slot] = now + kAbsence_ns;
   return false;
@@ -228,56 +228,58 @@ bool AddressShare::hand_over(Qpn number, const Parcel& parcel, Nanoseconds now) 
 
 // ---- from others -------------------------------------------------------------------------------
 
-/// Everybody on the host can call a name; only our own user's processes hand over.
-void AddressShare::accept_callers() {
+/// Everybody on the host can connect to a name; only our own user's processes may forward.
+void AddressShare::accept_connections() {
   for (int i = 0; i < kMostAtOnce; ++i) {
-    auto caller = inbox_.accept();
-    if (!caller) return;
-    const auto who = caller->peer();
+    auto connection = listener_.accept();
+    if (!connection) return;
+    const auto who = connection->peer();
     const auto place =
-        std::ranges::find_if(callers_, [](const auto& each) { return each.fd() < 0; });
-    if (!who || !host::is_same_user(who->uid, caller->fd()) || place == callers_.end()) continue;
+        std::ranges::find_if(incoming_, [](const auto& each) { return each.fd() < 0; });
+    if (!who || !host::is_same_user(who->uid, connection->fd()) || place == incoming_.end())
+      continue;
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u32 = static_cast<std::uint32_t>(place - callers_.begin());
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, caller->fd(), &event) == 0) {
-      *place = std::move(*caller);
+    event.data.u32 = static_cast<std::uint32_t>(place - incoming_.begin());
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) == 0) {
+      *place = std::move(*connection);
     }
   }
 }
 
-/// The next who has something to say.
-bool AddressShare::find_caller() {
+/// The next connection that has something.
+bool AddressShare::find_readable() {
   for (int i = 0; i < 2; ++i) {
     epoll_event event{};
     if (epoll_wait(epoll_.get(), &event, 1, 0) != 1) return false;
-    speaker_ = event.data.u32;
-    if (speaker_ != kInbox) return true;
-    accept_callers();
+    current_ = event.data.u32;
+    if (current_ != kListener) return true;
+    accept_connections();
   }
   return false;
 }
 
-std::optional<AddressShare::Parcel> AddressShare::take() {
+std::optional<AddressShare::Forwarded> AddressShare::take() {
   for (int i = 0; i < kMostAtOnce; ++i) {
-    if (speaker_ == kInbox && !find_caller()) return std::nullopt;
-    host::LocalSocket& speaker = callers_[speaker_];
-    const ssize_t n = recv(speaker.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT | MSG_TRUNC);
+    if (current_ == kListener && !find_readable()) return std::nullopt;
+    host::LocalSocket& sender = incoming_[current_];
+    const ssize_t n = recv(sender.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT | MSG_TRUNC);
     if (n <= 0) {
       if (n == 0 || (errno != EAGAIN && errno != EINTR && errno != ECONNRESET)) {
         // Not left to close(): a child between fork and its own close would keep the entry alive.
-        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, speaker.fd(), nullptr);
-        speaker.close();
+        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, sender.fd(), nullptr);
+        sender.close();
       }
-      speaker_ = kInbox;
+      current_ = kListener;
       continue;
     }
     const auto size = static_cast<std::size_t>(n);
-    ParcelHeader parcel_header;
-    if (size < sizeof parcel_header + wire::Bth::kSize || size > buffer_.size()) continue;
-    std::memcpy(&parcel_header, buffer_.data(), sizeof parcel_header);
-    return Parcel{parcel_header.from, parcel_header.traffic_class, parcel_header.hop_limit,
-                  std::span<const std::byte>(buffer_).first(size).subspan(sizeof parcel_header)};
+    ForwardHeader forward_header;
+    if (size < sizeof forward_header + wire::Bth::kSize || size > buffer_.size()) continue;
+    std::memcpy(&forward_header, buffer_.data(), sizeof forward_header);
+    return Forwarded{
+        forward_header.from, forward_header.traffic_class, forward_header.hop_limit,
+        std::span<const std::byte>(buffer_).first(size).subspan(sizeof forward_header)};
   }
   return std::nullopt;
 }

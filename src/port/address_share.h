@@ -4,7 +4,7 @@
 // n to the n-th socket, so that processes do not disturb each other, not even when one is stopped;
 // it is there from when a second process joins, unless WEFT_ADDRESS_FILTER=off.
 // After a process has died, the last socket takes its place and the kernel's order no longer is
-// that of the slots: what then comes to the wrong process is handed over, through a local socket
+// that of the slots: what then comes to the wrong process is forwarded, through a local socket
 // that bears the slot's name. Nothing is sent before it is known that a process of this user has
 // it.
 //
@@ -49,43 +49,43 @@ class AddressShare {
     return host::slot_of(number) == slot_ || number.value >> host::kBlockBits == 0;
   }
 
-  /// Frames that other processes handed over arrive here.
+  /// Frames that other processes forward arrive here.
   int fd() const { return epoll_.get(); }
 
-  struct Parcel {
+  struct Forwarded {
     SocketAddress from{};
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
     std::span<const std::byte> packet;  ///< BTH to pad; its ICRC was good
   };
   /// To whoever has the number; false: nobody has, or it is not taken.
-  bool hand_over(Qpn number, const Parcel& parcel, Nanoseconds now);
-  /// The next that was handed to us by a process of the same user; nothing: there is none. It lives
+  bool forward(Qpn number, const Forwarded& forwarded, Nanoseconds now);
+  /// The next that a process of the same user forwarded; nothing: there is none. It lives
   /// until the next call.
-  std::optional<Parcel> take();
+  std::optional<Forwarded> take();
 
   /// A datagram of a process that looks for its place; it means nothing.
   static constexpr std::size_t kProbeBytes = 15;
   using Probe = std::array<std::byte, kProbeBytes>;
   static bool is_probe(std::span<const std::byte> datagram);
-  /// One that nobody looks for.
+  /// One that nobody waits for.
   static Probe blank_probe();
 
  private:
-  AddressShare(const Gid& address, unsigned slot, host::LocalSocket inbox, host::Fd epoll);
+  AddressShare(const Gid& address, unsigned slot, host::LocalSocket listener, host::Fd epoll);
   static Result<std::unique_ptr<AddressShare>> open(const Gid& address, unsigned slot);
-  bool call(unsigned slot);
-  void accept_callers();
-  bool find_caller();
+  bool connect_to(unsigned slot);
+  void accept_connections();
+  bool find_readable();
 
   const Gid address_;
   const unsigned slot_;
-  const host::LocalSocket inbox_;
-  const host::Fd epoll_;  ///< the inbox and the callers
-  static constexpr std::uint32_t kInbox = ~std::uint32_t{0};
-  std::array<host::LocalSocket, host::kNumberSlots> called_;       ///< by slot, as they were needed
-  std::array<host::LocalSocket, 2 * host::kNumberSlots> callers_;  ///< some may have ended
-  std::uint32_t speaker_ = kInbox;  ///< of the callers, or none of them
+  const host::LocalSocket listener_;
+  const host::Fd epoll_;  ///< the listener and the incoming connections
+  static constexpr std::uint32_t kListener = ~std::uint32_t{0};
+  std::array<host::LocalSocket, host::kNumberSlots> outgoing_;  ///< by slot, as they were needed
+  std::array<host::LocalSocket, 2 * host::kNumberSlots> incoming_;  ///< some may have ended
+  std::uint32_t current_ = kListener;  ///< of the incoming connections, or none of them
   /// Nobody was there: not asked again before this time.
   std::array<Nanoseconds, host::kNumberSlots> absent_until_{};
   std::array<std::byte, 8192> buffer_;

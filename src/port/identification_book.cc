@@ -20,12 +20,12 @@ bool IdentificationBook::accept(const Gid& source, std::uint16_t port,
                                 std::uint16_t identification) {
   Entry& entry = entry_of(source, port);
   if (!entry.is_of(source, port)) {
-    entry = {source, port, identification < kLongestRun ? Kind::kPlaces : Kind::kCounts,
+    entry = {source, port, identification < kLongestBatch ? Kind::kPlaces : Kind::kCounts,
              identification, identification};
     return true;
   }
   if (entry.kind == Kind::kPlaces) {
-    if (identification < kLongestRun) return true;
+    if (identification < kLongestBatch) return true;
   } else {
     if (distance(entry.last, identification) <= kMostAhead) {
       entry.last = identification;

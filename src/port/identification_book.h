@@ -1,6 +1,6 @@
 // Which IPv4 identifications the senders around here use, so that one that was recovered from a
 // frame's ICRC can be judged: without that, one damaged frame in 65,536 would pass. Senders are of
-// two kinds: those like weft, whose frames have 0, or their place in a run that was sent together;
+// two kinds: those like weft, whose frames have 0, or their place in a batch (GSO);
 // and those that count, as do the sockets of weft that are connected. A table of fixed size,
 // indexed by the sender's address and port: a flood of invented senders makes it forget, never
 // grow. Owned by a port's receiving side, one thread at a time.
@@ -16,11 +16,11 @@ namespace weft::port {
 
 class IdentificationBook {
  public:
-  /// A run that was sent together has no more frames than this.
-  static constexpr std::uint16_t kLongestRun = 128;
+  /// A batch has no more frames than this.
+  static constexpr std::uint16_t kLongestBatch = 128;
 
   /// A frame was good with the identification that weft would give it.
-  void note_usual(const Gid& source, std::uint16_t port) {
+  void note_place(const Gid& source, std::uint16_t port) {
     Entry& entry = entry_of(source, port);
     if (!entry.is_of(source, port)) entry = {source, port, Kind::kPlaces, 0, 0};
   }

@@ -28,7 +28,7 @@ Result<void> UdpGroups::join(const Gid& group, int epoll) {
   if (!socket) return tl::unexpected(socket.error());
   epoll_event event{};
   event.events = EPOLLIN;
-  // Without it a member that never polls would wait in vain.
+  // Without it a member that never polls would wait for ever.
   if (epoll_ctl(epoll, EPOLL_CTL_ADD, socket->fd(), &event) != 0) {
     return fail(Errc::kSystem, "group " + network::to_string(group) + ": cannot be waited for");
   }

@@ -33,14 +33,14 @@ int control_value(const cmsghdr& control) {
   return value;
 }
 
-struct Quality {
+struct HeaderFields {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::size_t segment_bytes = 0;
 };
 
-Quality read_control(msghdr& header) {
-  Quality out;
+HeaderFields read_header_fields(msghdr& header) {
+  HeaderFields out;
   for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
     const int value = control_value(*at);
     if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_GRO) {
@@ -105,20 +105,20 @@ bool UdpInbox::fill(int fd) {
   if (got < 0) return false;
   from.size = header.msg_namelen;
   take_source(from);
-  const Quality quality = read_control(header);
-  incoming_.flow.traffic_class = quality.traffic_class;
-  incoming_.flow.hop_limit = quality.hop_limit;
-  cut(static_cast<std::size_t>(got), quality.segment_bytes);
+  const HeaderFields fields = read_header_fields(header);
+  incoming_.flow.traffic_class = fields.traffic_class;
+  incoming_.flow.hop_limit = fields.hop_limit;
+  cut(static_cast<std::size_t>(got), fields.segment_bytes);
   return true;
 }
 
-bool UdpInbox::fill_alone(int fd) {
+bool UdpInbox::fast_fill(int fd) {
   SocketAddress from;
   const ssize_t got = receive_from(fd, *bytes_, from);
   if (got < 0) return false;
   take_source(from);
-  incoming_.flow.traffic_class = Quality{}.traffic_class;
-  incoming_.flow.hop_limit = Quality{}.hop_limit;
+  incoming_.flow.traffic_class = HeaderFields{}.traffic_class;
+  incoming_.flow.hop_limit = HeaderFields{}.hop_limit;
   cut(static_cast<std::size_t>(got), 0);
   if (usable_) {
     const std::size_t segment = find_cut(size_);
@@ -276,7 +276,7 @@ void UdpInbox::on_expected() {
                               first_identification_);
     }
   } else if (!noted_) {
-    identifications_.note_usual(incoming_.flow.source, incoming_.flow.source_port);
+    identifications_.note_place(incoming_.flow.source, incoming_.flow.source_port);
     noted_ = true;
   }
 }

@@ -32,7 +32,7 @@ class UdpInbox {
   bool fill(int fd);
   /// The same by a call that is a third shorter, for when frames come one by one. It tells neither
   /// traffic class nor hop limit; where joined frames are to be cut is found by their ICRCs.
-  bool fill_alone(int fd);
+  bool fast_fill(int fd);
   /// The last call was the shorter one, and found no good frame: another such may fare no better.
   bool in_doubt() const { return in_doubt_; }
   /// The next frame, which lives until the next call. The last goes first where it may
@@ -68,7 +68,7 @@ class UdpInbox {
   bool usable_ = false;  ///< the address has the right family
   bool noted_ = false;   ///< in the book, as one that does not count
   bool counts_ = false;  ///< in the identification
-  Incoming incoming_;    ///< the frame that was handed out last
+  Incoming incoming_;    ///< the frame that next() gave last
   Drop dropped_ = Drop::kMalformed;
   std::optional<wire::IcrcPrefix> prefix_;
 

@@ -21,8 +21,8 @@ constexpr int kSendersReceiveBytes = 4096;
 // Above the range that Linux hands out by itself (32768 to 60999), so that little is taken.
 constexpr std::size_t kFirstSourcePort = 0xEF00;
 constexpr std::size_t kSourcePortsPerSocket = 0x1000 / kSendSockets;
-constexpr std::size_t kFirstLinePort = kFirstSourcePort + kSendSockets * kSourcePortsPerSocket;
-static_assert(kFirstLinePort + kSourcePortsPerSocket == 0x10000);
+constexpr std::size_t kFirstConnectedPort = kFirstSourcePort + kSendSockets * kSourcePortsPerSocket;
+static_assert(kFirstConnectedPort + kSourcePortsPerSocket == 0x10000);
 
 /// Of groups, those that stay on the link or on the interface.
 bool is_link_local(const Gid& address) {
@@ -35,7 +35,7 @@ bool set(const Socket& socket, int level, int name, int value) {
 }
 
 /// As far as the machine permits; with privileges, beyond.
-void enlarge(const Socket& socket, int name, int privileged_name) {
+void enlarge_buffer(const Socket& socket, int name, int privileged_name) {
   if (!set(socket, SOL_SOCKET, privileged_name, kBufferBytes)) {
     set(socket, SOL_SOCKET, name, kBufferBytes);
   }
@@ -85,10 +85,10 @@ Result<Socket> make_socket(const Gid& address) {
   Socket socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return socket_error(address, "making a socket", errno);
   const bool done = ipv4 ? set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-                               set(socket, IPPROTO_IP, IP_TTL, kUsualHopLimit)
+                               set(socket, IPPROTO_IP, IP_TTL, kDefaultHopLimit)
                          : set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
                                set(socket, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
-                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kUsualHopLimit);
+                               set(socket, IPPROTO_IPV6, IPV6_UNICAST_HOPS, kDefaultHopLimit);
   if (!done) return socket_error(address, "setting up a socket", errno);
   return socket;
 }
@@ -108,14 +108,14 @@ ip_mreqn membership(const Gid& group, const Gid& local, std::uint32_t interface)
 
 /// Multicasts leave by the interface that has the address. Where that cannot be said, routes
 /// decide.
-void set_multicast_way(const Socket& socket, const Gid& local, std::uint32_t interface) {
+void set_multicast_interface(const Socket& socket, const Gid& local, std::uint32_t interface) {
   if (local.is_ipv4()) {
     const ip_mreqn way = membership(Gid{}, local, interface);
     setsockopt(socket.fd(), IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof way);
-    set(socket, IPPROTO_IP, IP_MULTICAST_TTL, kUsualHopLimit);
+    set(socket, IPPROTO_IP, IP_MULTICAST_TTL, kDefaultHopLimit);
   } else {
     set(socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface));
-    set(socket, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kUsualHopLimit);
+    set(socket, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, kDefaultHopLimit);
   }
 }
 
@@ -128,23 +128,23 @@ bool join_group(const Socket& socket, const Gid& group, const Gid& local, std::u
   ipv6_mreq wanted{};
   std::memcpy(&wanted.ipv6mr_multiaddr, group.raw.data(), group.raw.size());
   wanted.ipv6mr_interface = interface;
-  set(socket, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);  // kernels before 4.20 hand over more
+  set(socket, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);  // kernels before 4.20 deliver more
   return setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted) == 0;
 }
 
 /// What precedes a received datagram is asked for here. rxe sends checksum 0 also over IPv6, where
 /// a socket refuses that unless told otherwise.
-bool ask_for_quality(const Socket& socket, bool ipv4) {
+bool report_traffic_class(const Socket& socket, bool ipv4) {
   return ipv4 ? set(socket, IPPROTO_IP, IP_RECVTOS, 1)
               : set(socket, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
                     set(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 }
 
 /// Nobody reads from a sending socket, so what strangers send there stays in its buffer: room for a
-/// copy of what was sent (udp_line.h) and little more. Before the socket is bound. Not a filter
-/// that drops everything: each would be a program in the kernel, and Linux 6.18 is stuck for good
-/// when a thousand of them are let go at once, as when many processes end together.
-bool make_inlet_small(const Socket& socket) {
+/// copy of what was sent (connected_sender.h) and little more. Before the socket is bound. Not a
+/// filter that drops everything: each would be a program in the kernel, and Linux 6.18 is stuck for
+/// good when a thousand of them are let go at once, as when many processes end together.
+bool limit_receive_buffer(const Socket& socket) {
   return set(socket, SOL_SOCKET, SO_RCVBUF, kSendersReceiveBytes);
 }
 
@@ -153,15 +153,15 @@ Result<SendSocket> open_sending(const Gid& address, std::uint32_t interface, std
                                 std::size_t start) {
   auto socket = make_socket(address);
   if (!socket) return tl::unexpected(socket.error());
-  if (!make_inlet_small(*socket)) {
+  if (!limit_receive_buffer(*socket)) {
     return socket_error(address, "limiting what a sending socket receives", errno);
   }
-  enlarge(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
+  enlarge_buffer(*socket, SO_SNDBUF, SO_SNDBUFFORCE);
   const bool classed = address.is_ipv4()
-                           ? set(*socket, IPPROTO_IP, IP_TOS, kUsualTrafficClass)
-                           : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kUsualTrafficClass);
+                           ? set(*socket, IPPROTO_IP, IP_TOS, kDefaultTrafficClass)
+                           : set(*socket, IPPROTO_IPV6, IPV6_TCLASS, kDefaultTrafficClass);
   if (!classed) return socket_error(address, "setting a traffic class", errno);
-  set_multicast_way(*socket, address, interface);
+  set_multicast_interface(*socket, address, interface);
   for (std::size_t i = 0; i < kSourcePortsPerSocket; ++i) {
     const auto port = static_cast<std::uint16_t>(first + (start + i) % kSourcePortsPerSocket);
     if (bind_to(*socket, {address, port}, interface)) return SendSocket{std::move(*socket), port};
@@ -214,17 +214,17 @@ void report_hop_limits(const Socket& socket, bool ipv4) {
   }
 }
 
-void accept_runs(const Socket& socket) {
-  set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 hand over frames one by one
+void enable_gro(const Socket& socket) {
+  set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 deliver frames one by one
 }
 
 Result<Socket> make_receive_socket(const Gid& address) {
   auto socket = make_socket(address);
   if (!socket) return socket;
-  if (!ask_for_quality(*socket, address.is_ipv4())) {
+  if (!report_traffic_class(*socket, address.is_ipv4())) {
     return socket_error(address, "setting up the receiving socket", errno);
   }
-  enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  enlarge_buffer(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
   return socket;
 }
 
@@ -251,10 +251,11 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, 
 Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface) {
   auto socket = make_socket(group);
   if (!socket) return socket;
-  if (!ask_for_quality(*socket, group.is_ipv4()) || !set(*socket, SOL_SOCKET, SO_REUSEADDR, 1)) {
+  if (!report_traffic_class(*socket, group.is_ipv4()) ||
+      !set(*socket, SOL_SOCKET, SO_REUSEADDR, 1)) {
     return socket_error(group, "setting up the group's socket", errno);
   }
-  enlarge(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
+  enlarge_buffer(*socket, SO_RCVBUF, SO_RCVBUFFORCE);
   report_hop_limits(*socket, group.is_ipv4());
   if (!bind_to(*socket, {group, wire::kRoceUdpPort}, interface)) {
     return socket_error(group, "binding the group's UDP port", errno);
@@ -271,14 +272,14 @@ Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface,
   return open_sending(address, interface, kFirstSourcePort + index * kSourcePortsPerSocket, 0);
 }
 
-Result<SendSocket> open_line_socket(const Gid& address, std::uint32_t interface,
-                                    std::size_t count) {
-  return open_sending(address, interface, kFirstLinePort, count);
+Result<SendSocket> open_connected_sender(const Gid& address, std::uint32_t interface,
+                                         std::size_t count) {
+  return open_sending(address, interface, kFirstConnectedPort, count);
 }
 
-bool is_line_port(std::uint16_t port) { return port >= kFirstLinePort; }
+bool is_connected_port(std::uint16_t port) { return port >= kFirstConnectedPort; }
 
-bool refuses_segments(int error_number) {
+bool refuses_gso(int error_number) {
   return error_number == EIO || error_number == EOPNOTSUPP || error_number == ENOPROTOOPT;
 }
 

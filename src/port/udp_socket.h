@@ -1,8 +1,8 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
 // to ports of the range that RoCE senders use. IPv4 sockets never fragment and stay unconnected
-// (but for one, see udp_line.h), so the kernel writes identification 0, which the ICRC counts on. A
-// Socket owns its descriptor, which a forked child does not keep: its parent's address would be
-// taken for as long as the child lives. The functions are stateless, any thread.
+// (but for one, see connected_sender.h), so the kernel writes identification 0, which the ICRC
+// counts on. A Socket owns its descriptor, which a forked child does not keep: its parent's address
+// would be taken for as long as the child lives. The functions are stateless, any thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -69,12 +69,12 @@ Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::
 Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
 /// From now on the kernel tells the hop limit of each datagram, which costs a little each time.
 void report_hop_limits(const Socket& socket, bool ipv4);
-/// From now on the kernel may hand over several frames of a sender at once.
-void accept_runs(const Socket& socket);
+/// From now on the kernel may join frames of one sender (GRO).
+void enable_gro(const Socket& socket);
 
 /// What a sending socket gives its datagrams unless told otherwise: connected services slow down
 /// when they are marked.
-inline constexpr std::uint8_t kUsualTrafficClass = network::kMarkable, kUsualHopLimit = 64;
+inline constexpr std::uint8_t kDefaultTrafficClass = network::kMarkable, kDefaultHopLimit = 64;
 /// 0 means the same, not beyond this link, but the kernel refuses it.
 inline constexpr std::uint8_t kLeastHopLimit = 1;
 
@@ -85,11 +85,12 @@ struct SendSocket {
 /// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.
 inline constexpr std::size_t kSendSockets = 16;
 Result<SendSocket> open_send_socket(const Gid& address, std::uint32_t interface, std::size_t index);
-/// The `count`-th for a line (udp_line.h), which has a source port that lines had long ago or
+/// The `count`-th for connected_sender.h, with a source port that the earlier ones had long ago or
 /// never.
-Result<SendSocket> open_line_socket(const Gid& address, std::uint32_t interface, std::size_t count);
-/// What a line sends comes from such a port.
-bool is_line_port(std::uint16_t port);
+Result<SendSocket> open_connected_sender(const Gid& address, std::uint32_t interface,
+                                         std::size_t count);
+/// What a ConnectedSender sends comes from such a port.
+bool is_connected_port(std::uint16_t port);
 
 /// What an error of sendmsg means for the frame.
 enum class SendError : std::uint8_t {
@@ -99,6 +100,6 @@ enum class SendError : std::uint8_t {
 };
 SendError classify_send_error(int error_number);
 /// The kernel, or the device on the way out, cannot cut a message into frames.
-bool refuses_segments(int error_number);
+bool refuses_gso(int error_number);
 
 }  // namespace weft::port

@@ -118,7 +118,7 @@ TEST_F(SharedAddress, is_refused_when_somebody_has_it_alone) {
   EXPECT_NE(second.error().message.find("use another address"), std::string::npos);
 }
 
-TEST_F(SharedAddress, ignores_what_is_no_parcel) {
+TEST_F(SharedAddress, ignores_what_is_no_forwarded_frame) {
   const auto port = join();
   const auto caller = host::LocalSocket::connect("weft-port/" + network::to_string(address) + "/0");
   ASSERT_TRUE(caller);

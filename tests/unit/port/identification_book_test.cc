@@ -8,10 +8,10 @@ namespace {
 const Gid kPeer = Gid::ipv4(10, 0, 0, 1);
 constexpr std::uint16_t kPort = 50'000;
 
-TEST(IdentificationBook, takes_places_in_a_run_from_a_sender_like_weft_and_nothing_else) {
+TEST(IdentificationBook, takes_places_in_a_batch_from_a_sender_like_weft_and_nothing_else) {
   IdentificationBook book;
-  book.note_usual(kPeer, kPort);
-  for (std::uint16_t place = 0; place < IdentificationBook::kLongestRun; ++place) {
+  book.note_place(kPeer, kPort);
+  for (std::uint16_t place = 0; place < IdentificationBook::kLongestBatch; ++place) {
     EXPECT_TRUE(book.accept(kPeer, kPort, place)) << place;
   }
   EXPECT_FALSE(book.accept(kPeer, kPort, 1000));
@@ -31,7 +31,7 @@ TEST(IdentificationBook, follows_a_sender_that_counts_also_around_the_end) {
 
 TEST(IdentificationBook, believes_a_jump_when_the_next_frame_goes_on_from_there) {
   IdentificationBook book;
-  book.note_usual(kPeer, kPort);
+  book.note_place(kPeer, kPort);
   EXPECT_FALSE(book.accept(kPeer, kPort, 500));
   EXPECT_TRUE(book.accept(kPeer, kPort, 501)) << "it counts after all";
   EXPECT_TRUE(book.accept(kPeer, kPort, 510));

@@ -30,11 +30,11 @@ class SharedWithOthers : public testing::Test {
   void SetUp() override {
     if (!weft::test::can_be_two_users()) GTEST_SKIP() << "only root can be two users";
   }
-  static AddressShare::Parcel parcel() {
+  static AddressShare::Forwarded forwarded() {
     static const std::vector<std::byte> secret(256, std::byte{0x5A});
-    AddressShare::Parcel parcel;
-    parcel.packet = secret;
-    return parcel;
+    AddressShare::Forwarded forwarded;
+    forwarded.packet = secret;
+    return forwarded;
   }
   static bool arrives(AddressShare& share) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -59,7 +59,7 @@ TEST_F(SharedWithOthers, a_held_join_name_stops_nobody) {
   }
 }
 
-TEST_F(SharedWithOthers, held_slots_stop_nobody_and_parcels_find_their_way) {
+TEST_F(SharedWithOthers, held_slots_stop_nobody_and_frames_are_forwarded) {
   for (const int type : {SOCK_SEQPACKET, SOCK_DGRAM}) {
     const NameTaker taker(names_of_slots(address), NameHold::kListening, type);
     ASSERT_TRUE(taker.ready());
@@ -70,7 +70,7 @@ TEST_F(SharedWithOthers, held_slots_stop_nobody_and_parcels_find_their_way) {
     const Qpn number((host::kNumberSlots + second->share->slot()) << host::kBlockBits);
     bool taken = false;
     for (Nanoseconds now = 1; now < 100 && !taken; ++now) {
-      taken = first->share->hand_over(number, parcel(), now * 1'000'000'000);
+      taken = first->share->forward(number, forwarded(), now * 1'000'000'000);
     }
     ASSERT_TRUE(taken);
     EXPECT_TRUE(arrives(*second->share));
@@ -105,7 +105,7 @@ int listen_for_parcels(const std::vector<std::string>& names, int type,
   return 0;
 }
 
-TEST_F(SharedWithOthers, nothing_is_handed_to_another_user) {
+TEST_F(SharedWithOthers, nothing_is_forwarded_to_another_user) {
   for (const int type : {SOCK_SEQPACKET, SOCK_DGRAM}) {
     const auto joined = AddressShare::join(address, 0, 0u);
     ASSERT_TRUE(joined);
@@ -117,7 +117,7 @@ TEST_F(SharedWithOthers, nothing_is_handed_to_another_user) {
     other.wire().get<char>();
     for (unsigned slot = 1; slot < host::kNumberSlots; ++slot) {
       const Qpn number((host::kNumberSlots + slot) << host::kBlockBits);
-      EXPECT_FALSE(joined->share->hand_over(number, parcel(), 1'000'000'000)) << slot;
+      EXPECT_FALSE(joined->share->forward(number, forwarded(), 1'000'000'000)) << slot;
     }
     other.wire().put('s');
     EXPECT_EQ(other.join(), 0);

@@ -79,7 +79,7 @@ inline bool readable(int fd, int timeout_ms) {
   return poll(&poll_for, 1, timeout_ms) == 1;
 }
 
-/// The port's own socket, what is handed over to it, its inlet: those that there are.
+/// The own socket, what is forwarded, the connected socket: those that the port has.
 inline std::vector<int> wait_fds(const Port& port) {
   std::vector<int> fds;
   port.add_wait_fds(fds);

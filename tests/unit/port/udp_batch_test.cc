@@ -1,5 +1,5 @@
 // Runs: frames that share a system call, on their way out and in.
-#include "port/udp_run.h"
+#include "port/udp_batch.h"
 
 #include "base/big_endian.h"
 #include "udp_fixture.h"
@@ -29,9 +29,9 @@ struct Frames {
   std::vector<Outgoing> outgoing;
 };
 
-class UdpRunOfFamily : public testing::TestWithParam<bool> {
+class UdpBatchOfFamily : public testing::TestWithParam<bool> {
  protected:
-  UdpRunOfFamily() {
+  UdpBatchOfFamily() {
     if (!GetParam() && !test::ipv6_available()) return;
     port = test::open_port(GetParam());
   }
@@ -39,11 +39,11 @@ class UdpRunOfFamily : public testing::TestWithParam<bool> {
   Gid local() const { return port->address(); }
   std::unique_ptr<UdpPort> port;
 };
-INSTANTIATE_TEST_SUITE_P(, UdpRunOfFamily, testing::Bool(), [](const auto& param_info) {
+INSTANTIATE_TEST_SUITE_P(, UdpBatchOfFamily, testing::Bool(), [](const auto& param_info) {
   return std::string(param_info.param ? "ipv4" : "ipv6");
 });
 
-TEST_P(UdpRunOfFamily, arrives_whole_and_in_order_whatever_the_sizes) {
+TEST_P(UdpBatchOfFamily, arrives_whole_and_in_order_whatever_the_sizes) {
   // B2.3
   if (!ready()) GTEST_SKIP() << "no IPv6 here";
   const std::vector<std::vector<std::size_t>> lists = {
@@ -66,7 +66,7 @@ TEST_P(UdpRunOfFamily, arrives_whole_and_in_order_whatever_the_sizes) {
   }
 }
 
-TEST_P(UdpRunOfFamily, is_cut_into_datagrams_whose_codes_count_the_place_in_it) {
+TEST_P(UdpBatchOfFamily, is_cut_into_datagrams_whose_codes_count_the_place_in_it) {
   // B2.3
   if (!ready()) GTEST_SKIP() << "no IPv6 here";
   if (!GetParam()) GTEST_SKIP() << "IPv6 has one loopback address, and the port has it";
@@ -83,14 +83,14 @@ TEST_P(UdpRunOfFamily, is_cut_into_datagrams_whose_codes_count_the_place_in_it) 
   }
 }
 
-TEST_P(UdpRunOfFamily, hands_up_the_acknowledgement_behind_requests_first) {
+TEST_P(UdpBatchOfFamily, hands_up_the_acknowledgement_behind_requests_first) {
   if (!ready()) GTEST_SKIP() << "no IPv6 here";
   Frames frames(std::vector<std::size_t>{64, 64}, local());
   OutFrame ack;
   ack.headers.bth.opcode = wire::Opcode::kRcAcknowledge;
   ack.headers.bth.psn = Psn(77);
   frames.outgoing.push_back({&ack, flow_to(local())});
-  ASSERT_EQ(UdpRun::length(frames.outgoing), 3u);
+  ASSERT_EQ(UdpBatch::length(frames.outgoing), 3u);
   ASSERT_EQ(port->send(frames.outgoing).taken, 3u);
   Collector collector;
   test::receive(*port, collector, 3);
@@ -100,22 +100,22 @@ TEST_P(UdpRunOfFamily, hands_up_the_acknowledgement_behind_requests_first) {
   EXPECT_EQ(test::psn_of(collector.frames[2]), 1u);
 }
 
-TEST(UdpRun, ends_before_a_longer_frame_and_behind_a_shorter_one) {
+TEST(UdpBatch, ends_before_a_longer_frame_and_behind_a_shorter_one) {
   const Gid to = test::random_ipv4();
-  EXPECT_EQ(UdpRun::length(Frames(std::vector<std::size_t>{8, 8, 8}, to).outgoing), 3u);
-  EXPECT_EQ(UdpRun::length(Frames(std::vector<std::size_t>{8, 8, 12, 8}, to).outgoing), 2u);
-  EXPECT_EQ(UdpRun::length(Frames(std::vector<std::size_t>{8, 8, 4, 8}, to).outgoing), 3u);
-  EXPECT_EQ(UdpRun::length(Frames(std::vector<std::size_t>(100, 8), to).outgoing),
-            UdpRun::kMostFrames);
-  EXPECT_EQ(UdpRun::length(Frames(std::vector<std::size_t>(20, 4096), to).outgoing), 15u)
+  EXPECT_EQ(UdpBatch::length(Frames(std::vector<std::size_t>{8, 8, 8}, to).outgoing), 3u);
+  EXPECT_EQ(UdpBatch::length(Frames(std::vector<std::size_t>{8, 8, 12, 8}, to).outgoing), 2u);
+  EXPECT_EQ(UdpBatch::length(Frames(std::vector<std::size_t>{8, 8, 4, 8}, to).outgoing), 3u);
+  EXPECT_EQ(UdpBatch::length(Frames(std::vector<std::size_t>(100, 8), to).outgoing),
+            UdpBatch::kMostFrames);
+  EXPECT_EQ(UdpBatch::length(Frames(std::vector<std::size_t>(20, 4096), to).outgoing), 15u)
       << "more is no datagram";
 }
 
-TEST(UdpRun, holds_frames_of_one_way) {
+TEST(UdpBatch, holds_frames_of_one_way) {
   const auto changed = [](auto change) {
     Frames frames(std::vector<std::size_t>{8, 8}, test::random_ipv4());
     change(frames.outgoing[1].flow);
-    return UdpRun::length(frames.outgoing);
+    return UdpBatch::length(frames.outgoing);
   };
   EXPECT_EQ(changed([](network::Flow&) {}), 2u);
   EXPECT_EQ(changed([](network::Flow& flow) { flow.destination.raw[15] ^= 1; }), 1u);

@@ -1,11 +1,11 @@
-#include "port/udp_line.h"
+#include "port/connected_sender.h"
 
 #include <linux/net_tstamp.h>
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <span>
+#include <utility>
 
 #include "base/big_endian.h"
 #include "port/address_share.h"
@@ -35,38 +35,37 @@ std::optional<std::uint16_t> identification_in(std::span<const std::byte> copy,
 
 }  // namespace
 
-std::optional<UdpLine::Turn> UdpLine::wait_for_turn(std::uint64_t key) {
-  lock_.lock();
+std::optional<ConnectedSender::Turn> ConnectedSender::wait_for_turn(std::uint64_t key) {
   Turn turn(*this);
-  if (served_.load(std::memory_order_relaxed) != key) return std::nullopt;
+  if (flow_.load(std::memory_order_relaxed) != key) return std::nullopt;
   candidate_ = 0;
   return turn;
 }
 
-std::optional<std::uint16_t> UdpLine::source_port(const network::Flow& flow) {
-  if (served_.load(std::memory_order_acquire) != key_of(flow)) return std::nullopt;
+std::optional<std::uint16_t> ConnectedSender::source_port(const network::Flow& flow) {
+  if (flow_.load(std::memory_order_acquire) != key_of(flow)) return std::nullopt;
   const std::lock_guard guard(lock_);
-  if (!socket_) return std::nullopt;
-  return socket_->port;
+  return socket_ ? std::optional(socket_->port) : std::nullopt;
 }
 
-void UdpLine::note(const network::Flow& flow, std::uint64_t key) {
+void ConnectedSender::count_call(const network::Flow& flow, std::uint64_t key) {
   if (!lock_.try_lock()) return;
   const std::lock_guard guard(lock_, std::adopt_lock);
   if (std::exchange(candidate_, key) != key) calls_ = 0;
-  if (++calls_ < kCalls << std::min(failures_, kMostDoublings)) return;
+  if (++calls_ < kCallsToConnect << std::min(failures_, kMostDoublings)) return;
   calls_ = 0;
-  served_.store(0, std::memory_order_release);  // whoever has it has been silent meanwhile
-  if (!flow.destination.is_multicast() && open(flow)) {
-    served_.store(key, std::memory_order_release);
+  flow_.store(0, std::memory_order_release);  // whoever has it has been silent meanwhile
+  if (!flow.destination.is_multicast() && connect_for(flow)) {
+    flow_.store(key, std::memory_order_release);
   } else {
     ++failures_;
   }
 }
 
-bool UdpLine::open(const network::Flow& flow) {
-  // Another source port each time: somebody may be listening for the last one (udp_inlet.h).
-  auto opened = open_line_socket(address_, interface_, opened_++);
+bool ConnectedSender::connect_for(const network::Flow& flow) {
+  // Another source port each time: somebody may be listening for the last one
+  // (connected_receiver.h).
+  auto opened = open_connected_sender(address_, interface_, opened_++);
   if (!opened) return false;
   socket_ = std::move(*opened);
   const auto to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
@@ -75,7 +74,7 @@ bool UdpLine::open(const network::Flow& flow) {
 
 /// Whoever asks when a datagram leaves gets a copy of it back, with its headers. It goes to our own
 /// address, and means nothing there.
-std::optional<std::uint16_t> UdpLine::next_looked_up() {
+std::optional<std::uint16_t> ConnectedSender::next_identification() {
   const int fd = socket_->socket.fd();
   const auto probe = AddressShare::blank_probe();
   const auto here = to_socket_address({address_, wire::kRoceUdpPort}, interface_);
@@ -91,11 +90,11 @@ std::optional<std::uint16_t> UdpLine::next_looked_up() {
   return static_cast<std::uint16_t>(*found + 1);
 }
 
-bool UdpLine::learn_identification() {
+bool ConnectedSender::learn_identification() {
   const int fd = socket_->socket.fd();
   if (!set_timestamps(fd, SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE)) return false;
-  const auto first = next_looked_up();
-  const auto second = first ? next_looked_up() : first;
+  const auto first = next_identification();
+  const auto second = first ? next_identification() : first;
   if (!set_timestamps(fd, 0) || !second) return false;
   identification_ = *second;
   return *second == static_cast<std::uint16_t>(*first + 1);  // else it does not count by ones

@@ -1,8 +1,8 @@
-// A run: frames that leave in one system call, because they have one way and one size, but for the
-// last one, which may be shorter. The kernel cuts it into datagrams (UDP_SEGMENT). All is written
-// here one behind the other: what is checked is what is sent, whatever the program does to its
-// memory meanwhile, and one piece costs the kernel less than many. A thread that sends has one
-// (base/per_thread.h), whose content ends with the call.
+// Frames that leave in one system call, because they have one flow and one size, but for the last,
+// which may be shorter. The kernel cuts the batch into datagrams (GSO, UDP_SEGMENT). Payload is
+// copied into it together with the ICRC: what was checked is what is sent, whatever the program
+// does to its memory meanwhile, and one piece costs the kernel less than many. A thread that sends
+// has one (base/per_thread.h), whose content ends with the call.
 #pragma once
 
 #include <netinet/in.h>
@@ -19,17 +19,17 @@
 
 namespace weft::port {
 
-class UdpRun {
+class UdpBatch {
  public:
   /// Kernels before 6.9 cut a message into no more than 64.
   static constexpr std::size_t kMostFrames = 64;
-  /// What a UDP datagram may hold over IPv4; the whole run has to fit into one.
+  /// What a UDP datagram may hold over IPv4; the whole batch has to fit into one.
   static constexpr std::size_t kMostBytes = 65507;
 
   /// How many of the first frames go together. At least 1; they are all of one IP family.
   static std::size_t length(std::span<const Outgoing> frames);
 
-  /// Takes the frames, as one run; `flow` has the addresses and ports that they will really have,
+  /// Takes the frames; `flow` has the addresses and ports that they will really have,
   /// and the kernel numbers them from `identification` on. Returns how many payloads could be read:
   /// with fewer than there are, send only those, anew.
   std::size_t build(std::span<const Outgoing> frames, const network::Flow& flow,
@@ -37,7 +37,7 @@ class UdpRun {
 
   /// One call; 0 or an error number.
   int send_to(int fd, const SocketAddress& to);
-  /// The same over a socket that is connected to where the flow goes.
+  /// The same through a socket that is connected to the flow's destination.
   int send(int fd);
 
  private:
@@ -47,7 +47,7 @@ class UdpRun {
   void add(const network::OutFrame& frame, const wire::IcrcPrefix& prefix,
            std::uint16_t identification);
   void put_control(int level, int type, const void* value, std::size_t size);
-  void put_quality(const network::Flow& flow);
+  void put_header_fields(const network::Flow& flow);
 
   int send(int fd, const sockaddr* to, socklen_t to_size);
 

@@ -1,5 +1,5 @@
 // The connected receiving socket that a UDP port has for the peer that sends most.
-#include "port/udp_inlet.h"
+#include "port/connected_receiver.h"
 
 #include "support/kernel_filters.h"
 #include "udp_fixture.h"
@@ -14,14 +14,14 @@ using test::flow_to;
 
 constexpr std::uint32_t kMany = 700;
 
-class UdpInletTest : public testing::Test {
+class ConnectedReceiverTest : public testing::Test {
  protected:
   static std::unique_ptr<UdpPort> open_shared(const Gid& address) {
     auto port = UdpPort::open(address, Sharing::kShared);
     if (!port) ADD_FAILURE() << port.error().message;
     return port ? std::move(*port) : nullptr;
   }
-  static int inlet_of(const UdpPort& port) {
+  static int connected_fd(const UdpPort& port) {
     const auto fds = test::wait_fds(port);
     return fds.size() == 3 ? fds[2] : -1;
   }
@@ -54,35 +54,35 @@ class UdpInletTest : public testing::Test {
       to.receive(collector, 1);
     }
   }
-  /// What comes from there comes to the inlet, not to the port's own socket.
-  static void expect_inlet(UdpPort& from, UdpPort& to, Collector& collector) {
+  /// What comes from there comes to the connected socket, not to the port's own socket.
+  static void expect_connected(UdpPort& from, UdpPort& to, Collector& collector) {
     send_one(from, to, 99, number_of(to));
-    EXPECT_TRUE(test::readable(inlet_of(to), 20'000));
+    EXPECT_TRUE(test::readable(connected_fd(to), 20'000));
     EXPECT_FALSE(test::readable(test::wait_fds(to)[0], 0));
     poll_until(to, collector, collector.all() + 1);
   }
 
-  /// The peer that has the inlet of `far`.
-  void give_inlet() { send_many(*near, *far, collector); }
+  /// `near` gets the connected socket of `far`.
+  void connect_receiver() { send_many(*near, *far, collector); }
 
   const Gid here = test::random_ipv4();
   const std::unique_ptr<UdpPort> near = open_shared(test::random_ipv4()), far = open_shared(here);
   Collector collector;
 };
 
-TEST_F(UdpInletTest, is_for_who_sends_much_and_nothing_is_lost_or_overtaken) {
+TEST_F(ConnectedReceiverTest, is_for_who_sends_much_and_nothing_is_lost_or_overtaken) {
   // B2.3
-  give_inlet();
+  connect_receiver();
   ASSERT_EQ(collector.frames.size(), kMany);
   for (std::uint32_t i = 0; i < kMany; ++i) EXPECT_EQ(test::psn_of(collector.frames[i]), i);
-  expect_inlet(*near, *far, collector);
+  expect_connected(*near, *far, collector);
   EXPECT_EQ(collector.bad_checksums, 0u);
   EXPECT_EQ(collector.malformed, 0u);
 }
 
-TEST_F(UdpInletTest, does_not_keep_others_from_the_port) {
+TEST_F(ConnectedReceiverTest, does_not_keep_others_from_the_port) {
   const auto third = open_shared(test::random_ipv4());
-  give_inlet();
+  connect_receiver();
   for (std::uint32_t i = 0; i < 100; ++i) {  // in turns, and each is seen soon
     send_one(*near, *far, i, number_of(*far));
     send_one(*third, *far, 1000 + i, number_of(*far));
@@ -92,22 +92,22 @@ TEST_F(UdpInletTest, does_not_keep_others_from_the_port) {
   }
 }
 
-TEST_F(UdpInletTest, moves_to_another_that_sends_much_when_the_first_is_silent) {
+TEST_F(ConnectedReceiverTest, moves_to_another_that_sends_much_when_the_first_is_silent) {
   const auto third = open_shared(test::random_ipv4());
-  give_inlet();
-  expect_inlet(*near, *far, collector);
+  connect_receiver();
+  expect_connected(*near, *far, collector);
   send_many(*third, *far, collector);
-  expect_inlet(*third, *far, collector);
+  expect_connected(*third, *far, collector);
   send_one(*near, *far, 5, number_of(*far));
   EXPECT_TRUE(test::readable(test::wait_fds(*far)[0], 20'000));
   EXPECT_EQ(collector.bad_checksums, 0u);
 }
 
-TEST_F(UdpInletTest, leaves_another_process_of_the_address_alone) {
-  // B2.5: the one that has the inlet is stopped; the other does not notice.
+TEST_F(ConnectedReceiverTest, leaves_another_process_of_the_address_alone) {
+  // B2.5: the one that has the connected socket is stopped; the other does not notice.
   WEFT_NEEDS_KERNEL_FILTERS();
   const auto third = open_shared(test::random_ipv4());
-  give_inlet();
+  connect_receiver();
   const auto later = open_shared(here), last = open_shared(here);
   ASSERT_NE(later->number_slot(), far->number_slot());
   Collector later_got, last_got;
@@ -121,13 +121,13 @@ TEST_F(UdpInletTest, leaves_another_process_of_the_address_alone) {
   EXPECT_EQ(last_got.frames.size(), 100u);
 }
 
-TEST_F(UdpInletTest, hands_over_what_its_peer_sends_to_another_process) {
-  give_inlet();
+TEST_F(ConnectedReceiverTest, hands_over_what_its_peer_sends_to_another_process) {
+  connect_receiver();
   const auto other = open_shared(here);
   Collector other_got;
-  // From the source port that has the inlet.
+  // From the source port that has the connected socket.
   send_one(*near, *other, 7, number_of(*other));
-  ASSERT_TRUE(test::readable(inlet_of(*far), 20'000));
+  ASSERT_TRUE(test::readable(connected_fd(*far), 20'000));
   const auto deadline = test::steady_clock::now() + test::kPatience;
   while (other_got.frames.empty() && test::steady_clock::now() < deadline) {
     far->receive(collector, 16);
@@ -137,10 +137,10 @@ TEST_F(UdpInletTest, hands_over_what_its_peer_sends_to_another_process) {
   EXPECT_EQ(test::psn_of(other_got.frames[0]), 7u);
 }
 
-TEST_F(UdpInletTest, is_not_there_where_the_address_is_not_shared) {
+TEST_F(ConnectedReceiverTest, is_not_there_where_the_address_is_not_shared) {
   const auto alone = UdpPort::open(test::random_ipv4());
   ASSERT_TRUE(alone.has_value());
-  EXPECT_EQ(inlet_of(**alone), -1);
+  EXPECT_EQ(connected_fd(**alone), -1);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "port/udp_inlet.h"
+#include "port/connected_receiver.h"
 
 #include <sys/socket.h>
 
@@ -8,32 +8,32 @@
 namespace weft::port {
 namespace {
 
-bool comes_from_line(const SocketAddress& from) {
+bool comes_from_connected_sender(const SocketAddress& from) {
   const auto source = to_endpoint(from);
-  return source && is_line_port(source->port);
+  return source && is_connected_port(source->port);
 }
 
 }  // namespace
 
-UdpInlet::UdpInlet(const Gid& address, std::uint32_t interface, Sharing sharing)
+ConnectedReceiver::ConnectedReceiver(const Gid& address, std::uint32_t interface, Sharing sharing)
     : address_(address), interface_(interface) {
   if (sharing != Sharing::kShared) return;
   if (auto made = make_receive_socket(address)) socket_ = std::move(*made);
 }
 
-void UdpInlet::consider(const SocketAddress& from) {
+void ConnectedReceiver::consider(const SocketAddress& from) {
   const bool long_enough = same(from, candidate_);
   candidate_ = from;
-  missed_ = 0;
-  if (!long_enough || socket_.fd() < 0 || !comes_from_line(from)) return;
-  if (!open_for(from)) failures_ = std::min(failures_ + 1, kMostDoublings);
+  elsewhere_ = 0;
+  if (!long_enough || socket_.fd() < 0 || !comes_from_connected_sender(from)) return;
+  if (!connect_to(from)) failures_ = std::min(failures_ + 1, kMostDoublings);
 }
 
-bool UdpInlet::open_for(const SocketAddress& from) {
+bool ConnectedReceiver::connect_to(const SocketAddress& from) {
   if (!open_) {
     open_ = bind_receive_socket(socket_, address_, interface_, Sharing::kShared).has_value();
     if (!open_) return false;
-    accept_runs(socket_);
+    enable_gro(socket_);
   }
   return connect(socket_.fd(), &from.generic, from.size) == 0;
 }

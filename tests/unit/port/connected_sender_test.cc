@@ -1,5 +1,5 @@
 // Frames one at a time: the connected socket that a flow gets, and the short call that takes them.
-#include "port/udp_line.h"
+#include "port/connected_sender.h"
 
 #include <netinet/udp.h>
 
@@ -18,9 +18,9 @@ using test::flow_to;
 
 constexpr std::size_t kManyCalls = 700;
 
-class UdpLineOfFamily : public testing::TestWithParam<bool> {
+class ConnectedSenderOfFamily : public testing::TestWithParam<bool> {
  protected:
-  UdpLineOfFamily() {
+  ConnectedSenderOfFamily() {
     if (!GetParam() && !test::ipv6_available()) return;
     near = test::open_port(GetParam());
     far = GetParam() ? test::open_port() : nullptr;
@@ -38,11 +38,11 @@ class UdpLineOfFamily : public testing::TestWithParam<bool> {
 
   std::unique_ptr<UdpPort> near, far;
 };
-INSTANTIATE_TEST_SUITE_P(, UdpLineOfFamily, testing::Bool(), [](const auto& param_info) {
+INSTANTIATE_TEST_SUITE_P(, ConnectedSenderOfFamily, testing::Bool(), [](const auto& param_info) {
   return std::string(param_info.param ? "ipv4" : "ipv6");
 });
 
-TEST_P(UdpLineOfFamily, carries_a_flow_that_sends_much_without_losing_a_frame) {
+TEST_P(ConnectedSenderOfFamily, carries_a_flow_that_sends_much_without_losing_a_frame) {
   // B2.3
   if (near == nullptr) GTEST_SKIP() << "no IPv6 here";
   Collector collector;
@@ -56,11 +56,11 @@ TEST_P(UdpLineOfFamily, carries_a_flow_that_sends_much_without_losing_a_frame) {
   for (std::uint32_t i = 0; i < kManyCalls; ++i) EXPECT_EQ(test::psn_of(collector.frames[i]), i);
   const auto first = collector.frames.front().flow.source_port;
   const auto last = collector.frames.back().flow.source_port;
-  EXPECT_NE(first, last) << "it never got the line";
+  EXPECT_NE(first, last) << "it never got the connected socket";
   EXPECT_EQ(near->flow_on_wire(flow_to(target().address())).source_port, last);
 }
 
-TEST_P(UdpLineOfFamily, carries_runs_too_and_they_are_cut_where_they_were_joined) {
+TEST_P(ConnectedSenderOfFamily, carries_runs_too_and_they_are_cut_where_they_were_joined) {
   if (near == nullptr) GTEST_SKIP() << "no IPv6 here";
   Collector collector;
   std::uint32_t psn = 0;
@@ -200,7 +200,7 @@ TEST(UdpShortCall, is_left_once_it_found_nothing_good) {
   EXPECT_EQ(collector.bad_checksums, 1u);
 }
 
-TEST(UdpLine, counts_as_the_kernel_does) {
+TEST(ConnectedSender, counts_as_the_kernel_does) {
   // B2.3: whoever sees the headers finds the right code, which is what other makes look at.
   const Socket raw(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP));
   if (raw.fd() < 0) GTEST_SKIP() << "no permission to look at headers";
@@ -227,10 +227,10 @@ TEST(UdpLine, counts_as_the_kernel_does) {
     EXPECT_TRUE(wire::check_datagram(datagram).has_value()) << i;
     counted += whole[4] != std::byte{0} || whole[5] != std::byte{0} ? 1 : 0;
   }
-  EXPECT_GT(counted, 100u) << "it never got the line";
+  EXPECT_GT(counted, 100u) << "it never got the connected socket";
 }
 
-TEST(UdpLine, is_given_up_when_the_peer_goes_and_what_follows_arrives) {
+TEST(ConnectedSender, is_given_up_when_the_peer_goes_and_what_follows_arrives) {
   // B2.5
   const auto near = test::open_port();
   auto far = test::open_port();
@@ -259,40 +259,40 @@ TEST(UdpLine, is_given_up_when_the_peer_goes_and_what_follows_arrives) {
   EXPECT_NE(later.frames.back().flow.source_port, on_line);
 }
 
-TEST(UdpLine, that_was_given_up_takes_twice_as_many_calls) {
+TEST(ConnectedSender, that_was_given_up_takes_twice_as_many_calls) {
   // B2.5
   if (!test::ipv6_available()) GTEST_SKIP() << "no IPv6 here";
   Gid here{};
   here.raw[15] = 1;  // ::1
-  UdpLine line(here, 0);
+  ConnectedSender sender(here, 0);
   const network::Flow flow = flow_to(here);
   const auto calls_until_it_is_there = [&] {
     int calls = 0;
-    while (!line.turn(flow)) ++calls;
+    while (!sender.turn(flow)) ++calls;
     return calls;
   };
   EXPECT_EQ(calls_until_it_is_there(), 256);
-  EXPECT_TRUE(line.source_port(flow).has_value());
-  line.turn(flow)->give_up();
-  EXPECT_FALSE(line.source_port(flow).has_value());
+  EXPECT_TRUE(sender.source_port(flow).has_value());
+  sender.turn(flow)->on_failed();
+  EXPECT_FALSE(sender.source_port(flow).has_value());
   EXPECT_EQ(calls_until_it_is_there(), 512);
 }
 
-TEST(UdpLine, of_another_flow_has_another_source_port) {
-  // B2.5: whoever listens for what the first flow's line sends does not hear the second's.
-  UdpLine line(test::random_ipv4(), 0);
+TEST(ConnectedSender, of_another_flow_has_another_source_port) {
+  // B2.5: whoever listens for what the first flow's socket sends does not hear the second's.
+  ConnectedSender sender(test::random_ipv4(), 0);
   const Gid there = test::random_ipv4();
   const auto port_of_line = [&](const network::Flow& flow) {
-    for (int calls = 0; calls < 2000 && !line.turn(flow); ++calls) {
+    for (int calls = 0; calls < 2000 && !sender.turn(flow); ++calls) {
     }
-    return line.source_port(flow);
+    return sender.source_port(flow);
   };
   const network::Flow first = flow_to(there, 0xC001), second = flow_to(there, 0xC002);
   const auto one = port_of_line(first), other = port_of_line(second);
   ASSERT_TRUE(one && other);
-  EXPECT_TRUE(is_line_port(*one) && is_line_port(*other));
+  EXPECT_TRUE(is_connected_port(*one) && is_connected_port(*other));
   EXPECT_NE(*one, *other);
-  EXPECT_FALSE(line.source_port(first).has_value());
+  EXPECT_FALSE(sender.source_port(first).has_value());
 }
 
 }  // namespace

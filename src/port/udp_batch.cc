@@ -1,4 +1,4 @@
-#include "port/udp_run.h"
+#include "port/udp_batch.h"
 
 #include <netinet/udp.h>
 
@@ -14,9 +14,9 @@
 namespace weft::port {
 namespace {
 
-/// Whether a run that needs no message header may go without one, which is quicker for the kernel.
-/// Only by sendmsg the thread sanitizer learns that what this thread did before, reading payloads
-/// among it, happened before whatever the peer answers.
+/// Whether a batch that needs no message header may go without one, which is quicker for the
+/// kernel. Only by sendmsg the thread sanitizer learns that what this thread did before, reading
+/// payloads among it, happened before whatever the peer answers.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kShortCall = false;
 #else
@@ -27,7 +27,7 @@ std::size_t frame_bytes(const network::OutFrame& frame) {
   return frame.packet_bytes() + wire::kIcrcSize;
 }
 
-bool same_way(const network::Flow& a, const network::Flow& b) {
+bool same_flow(const network::Flow& a, const network::Flow& b) {
   return a.destination == b.destination && a.source_port == b.source_port &&
          a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
 }
@@ -39,7 +39,7 @@ const wire::IcrcPrefix& prefix_of(const network::Flow& flow) {
     wire::IcrcPrefix prefix;
   };
   thread_local Last last{flow, network::icrc_prefix(flow)};
-  if (!same_way(last.flow, flow) || last.flow.source != flow.source) {
+  if (!same_flow(last.flow, flow) || last.flow.source != flow.source) {
     last = {flow, network::icrc_prefix(flow)};
   }
   return last.prefix;
@@ -47,13 +47,13 @@ const wire::IcrcPrefix& prefix_of(const network::Flow& flow) {
 
 }  // namespace
 
-std::size_t UdpRun::length(std::span<const Outgoing> frames) {
+std::size_t UdpBatch::length(std::span<const Outgoing> frames) {
   const std::size_t each = frame_bytes(*frames.front().frame);
   std::size_t bytes = each, count = 1;
   for (; count < std::min(frames.size(), kMostFrames); ++count) {
     const std::size_t size = frame_bytes(*frames[count].frame);
     bytes += size;
-    if (size > each || bytes > kMostBytes || !same_way(frames[count].flow, frames.front().flow)) {
+    if (size > each || bytes > kMostBytes || !same_flow(frames[count].flow, frames.front().flow)) {
       break;
     }
     if (size < each) return count + 1;
@@ -61,8 +61,8 @@ std::size_t UdpRun::length(std::span<const Outgoing> frames) {
   return count;
 }
 
-std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow& flow,
-                          std::uint16_t identification) {
+std::size_t UdpBatch::build(std::span<const Outgoing> frames, const network::Flow& flow,
+                            std::uint16_t identification) {
   WEFT_ASSERT(frames.size() <= kMostFrames);
   bytes_ = control_bytes_ = 0;
   const std::size_t each = frame_bytes(*frames.front().frame);
@@ -80,7 +80,7 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
     }
   });
   if (!whole) return built;
-  put_quality(flow);
+  put_header_fields(flow);
   if (frames.size() > 1) {
     const auto segment = static_cast<std::uint16_t>(each);
     put_control(IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof segment);
@@ -88,8 +88,8 @@ std::size_t UdpRun::build(std::span<const Outgoing> frames, const network::Flow&
   return frames.size();
 }
 
-void UdpRun::add(const network::OutFrame& frame, const wire::IcrcPrefix& prefix,
-                 std::uint16_t identification) {
+void UdpBatch::add(const network::OutFrame& frame, const wire::IcrcPrefix& prefix,
+                   std::uint16_t identification) {
   std::byte* const at = scratch_.data() + bytes_;
   const std::size_t header_bytes = frame.headers.info().header_bytes;
   const std::size_t pad = frame.headers.bth.pad_count;
@@ -125,7 +125,7 @@ void UdpRun::add(const network::OutFrame& frame, const wire::IcrcPrefix& prefix,
   bytes_ += size;
 }
 
-void UdpRun::put_control(int level, int type, const void* value, std::size_t size) {
+void UdpBatch::put_control(int level, int type, const void* value, std::size_t size) {
   WEFT_ASSERT(control_bytes_ + CMSG_SPACE(size) <= control_.size());
   cmsghdr control{};
   control.cmsg_level = level;
@@ -139,8 +139,8 @@ void UdpRun::put_control(int level, int type, const void* value, std::size_t siz
 }
 
 /// Only what differs from the socket's own settings.
-void UdpRun::put_quality(const network::Flow& flow) {
-  if (flow.traffic_class == kUsualTrafficClass && flow.hop_limit == kUsualHopLimit) return;
+void UdpBatch::put_header_fields(const network::Flow& flow) {
+  if (flow.traffic_class == kDefaultTrafficClass && flow.hop_limit == kDefaultHopLimit) return;
   const bool ipv4 = flow.is_ipv4();
   const int level = ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
   const int traffic_class = flow.traffic_class;
@@ -149,11 +149,11 @@ void UdpRun::put_quality(const network::Flow& flow) {
   put_control(level, ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof hop_limit);
 }
 
-int UdpRun::send_to(int fd, const SocketAddress& to) { return send(fd, &to.generic, to.size); }
+int UdpBatch::send_to(int fd, const SocketAddress& to) { return send(fd, &to.generic, to.size); }
 
-int UdpRun::send(int fd) { return send(fd, nullptr, 0); }
+int UdpBatch::send(int fd) { return send(fd, nullptr, 0); }
 
-int UdpRun::send(int fd, const sockaddr* to, socklen_t to_size) {
+int UdpBatch::send(int fd, const sockaddr* to, socklen_t to_size) {
   if (bytes_ > kMostBytes) return EMSGSIZE;
   long sent = 0;
   if (kShortCall && control_bytes_ == 0) {
