@@ -6,8 +6,6 @@
 #include "network/address.h"
 #include "network/roce.h"
 #include "obs/log.h"
-#include "port/udp_datagram.h"
-#include "port/udp_socket.h"
 #include "wire/icrc.h"
 
 namespace weft::port {
@@ -66,15 +64,13 @@ class FaultPort::Arrivals final : public Receiver {
       const std::uint64_t bit = fate.flip_at[i] % (8 * bytes.size());
       bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     }
-    Arrival arrival;
-    arrival.from = to_socket_address({frame.flow.source, frame.flow.source_port}, 0);
-    arrival.bytes = bytes;
-    arrival.traffic_class = frame.flow.traffic_class;
-    arrival.hop_limit = frame.flow.hop_limit;
-    const auto checked = to_incoming(arrival, frame.flow.destination);
-    if (checked) return schedule(*checked, fate);
-    if (checked.error() == Drop::kBadChecksum) return above_.on_bad_checksum();
-    above_.on_malformed();
+    Incoming corrupted = frame;
+    corrupted.packet = std::span(bytes).first(frame.packet.size());
+    wire::Icrc icrc = network::start_icrc(frame.flow, bytes.size());
+    if (!icrc.add_first(corrupted.packet).matches(std::span(bytes).last<wire::kIcrcSize>())) {
+      return above_.on_bad_checksum();
+    }
+    schedule(corrupted, fate);
   }
 
   void schedule(const Incoming& frame, const Fate& fate) {

@@ -33,14 +33,7 @@ int control_value(const cmsghdr& control) {
   return value;
 }
 
-struct HeaderFields {
-  std::uint8_t traffic_class = 0;
-  std::uint8_t hop_limit = 64;
-  std::size_t segment_bytes = 0;
-};
-
-HeaderFields read_header_fields(msghdr& header) {
-  HeaderFields out;
+void read_header_fields(msghdr& header, Arrival& out) {
   for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
     const int value = control_value(*at);
     if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_GRO) {
@@ -55,7 +48,6 @@ HeaderFields read_header_fields(msghdr& header) {
       out.hop_limit = static_cast<std::uint8_t>(value);
     }
   }
-  return out;
 }
 
 /// Where joined frames may be cut takes trying; what looks like headers in more places is dropped.
@@ -91,35 +83,31 @@ UdpInbox::UdpInbox(const Gid& local)
     : local_(local), bytes_(std::make_unique_for_overwrite<std::array<std::byte, kBytes>>()) {}
 
 bool UdpInbox::fill(int fd) {
-  SocketAddress from;
+  Arrival arrival;
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
   iovec part{bytes_->data(), bytes_->size()};
   msghdr header{};
-  header.msg_name = &from.generic;
-  header.msg_namelen = sizeof from.v6;
+  header.msg_name = &arrival.from.generic;
+  header.msg_namelen = sizeof arrival.from.v6;
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
   const ssize_t got = recvmsg(fd, &header, MSG_DONTWAIT);
   if (got < 0) return false;
-  from.size = header.msg_namelen;
-  take_source(from);
-  const HeaderFields fields = read_header_fields(header);
-  incoming_.flow.traffic_class = fields.traffic_class;
-  incoming_.flow.hop_limit = fields.hop_limit;
-  cut(static_cast<std::size_t>(got), fields.segment_bytes);
+  arrival.from.size = header.msg_namelen;
+  arrival.bytes = static_cast<std::size_t>(got);
+  read_header_fields(header, arrival);
+  take(arrival);
   return true;
 }
 
 bool UdpInbox::fast_fill(int fd) {
-  SocketAddress from;
-  const ssize_t got = receive_from(fd, *bytes_, from);
+  Arrival arrival;
+  const ssize_t got = receive_from(fd, *bytes_, arrival.from);
   if (got < 0) return false;
-  take_source(from);
-  incoming_.flow.traffic_class = HeaderFields{}.traffic_class;
-  incoming_.flow.hop_limit = HeaderFields{}.hop_limit;
-  cut(static_cast<std::size_t>(got), 0);
+  arrival.bytes = static_cast<std::size_t>(got);
+  take(arrival);
   if (usable_) {
     const std::size_t segment = find_cut(size_);
     in_doubt_ = segment == 0;
@@ -130,6 +118,14 @@ bool UdpInbox::fast_fill(int fd) {
     }
   }
   return true;
+}
+
+void UdpInbox::take(const Arrival& arrival) {
+  WEFT_ASSERT(!has_frames() && arrival.bytes <= kBytes);
+  take_source(arrival.from);
+  incoming_.flow.traffic_class = arrival.traffic_class;
+  incoming_.flow.hop_limit = arrival.hop_limit;
+  cut(arrival.bytes, arrival.segment_bytes);
 }
 
 void UdpInbox::take_source(const SocketAddress& from) {

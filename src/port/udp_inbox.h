@@ -9,15 +9,29 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <tl/expected.hpp>
 
 #include "port/identification_book.h"
 #include "port/port.h"
-#include "port/udp_datagram.h"
 #include "port/udp_socket.h"
 #include "wire/icrc.h"
 
 namespace weft::port {
+
+/// What the kernel tells of a datagram.
+struct Arrival {
+  SocketAddress from;
+  std::size_t bytes = 0;
+  std::size_t segment_bytes = 0;  ///< of the frames that the kernel joined; 0: it is a single one
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+};
+
+/// Why something is no frame.
+enum class Drop : std::uint8_t {
+  kMalformed,
+  kBadChecksum,
+  kProbe,  ///< of a process that joins the address: nothing to count
+};
 
 class UdpInbox {
  public:
@@ -33,11 +47,13 @@ class UdpInbox {
   /// The same by a call that is a third shorter, for when frames come one by one. It tells neither
   /// traffic class nor hop limit; where joined frames are to be cut is found by their ICRCs.
   bool fast_fill(int fd);
+  /// The same for a datagram that lies in the buffer, wherever it came from.
+  std::span<std::byte> buffer() { return *bytes_; }
+  void take(const Arrival& arrival);
   /// The last call was the shorter one, and found no good frame: another such may fare no better.
   bool in_doubt() const { return in_doubt_; }
   /// The next frame, which lives until the next call. The last goes first where it may
-  /// (wire::may_go_first).
-  /// Null: it is not one, dropped() says why.
+  /// (wire::may_go_first). Null: it is not one, dropped() says why.
   const Incoming* next();
   Drop dropped() const { return dropped_; }
   /// Who sent what is in the buffer.
