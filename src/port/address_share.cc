@@ -58,7 +58,7 @@ Probe make_probe(unsigned slot, std::uint32_t nonce) {
 }
 
 /// Datagram for slot n to the n-th socket; out of range: the kernel chooses.
-bool attach_selection(const Socket& socket) {
+bool attach_selection(const host::Fd& socket) {
   std::array<sock_filter, 5> code{{
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, 4},  // the BTH's second word: the number is in its low bits
       {BPF_ALU | BPF_AND | BPF_K, 0, 0, kMask24},
@@ -67,36 +67,36 @@ bool attach_selection(const Socket& socket) {
       {BPF_RET | BPF_A, 0, 0, 0},
   }};
   const sock_fprog program{code.size(), code.data()};
-  return setsockopt(socket.fd(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) ==
+  return setsockopt(socket.get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) ==
          0;
 }
 
-void detach_selection(const Socket& socket) {
+void detach_selection(const host::Fd& socket) {
   const int unused = 0;
-  setsockopt(socket.fd(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof unused);
+  setsockopt(socket.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &unused, sizeof unused);
 }
 
 /// Which one of the sockets this is: the first place to which a datagram can be sent that arrives
 /// here, since a new one stands behind all others.
-std::optional<unsigned> find_place(const Socket& socket, const Gid& address,
+std::optional<unsigned> find_place(const host::Fd& socket, const Gid& address,
                                    std::uint32_t interface) {
   const host::ForkHold hold;
-  const Socket prober(::socket(address.is_ipv4() ? AF_INET : AF_INET6,
-                               SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const host::Fd prober(::socket(address.is_ipv4() ? AF_INET : AF_INET6,
+                                 SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const SocketAddress to = to_socket_address({address, wire::kRoceUdpPort}, interface);
   const SocketAddress own = to_socket_address({address, 0}, interface);
-  if (prober.fd() < 0 || bind(prober.fd(), &own.generic, own.size) != 0) return std::nullopt;
+  if (prober.get() < 0 || bind(prober.get(), &own.generic, own.size) != 0) return std::nullopt;
   const auto nonce = static_cast<std::uint32_t>(getpid()) ^
                      static_cast<std::uint32_t>(SteadyClock::now().time_since_epoch().count());
   for (unsigned slot = 0; slot < host::kNumberSlots; ++slot) {
     const Probe probe = make_probe(slot, nonce);
-    sendto(prober.fd(), probe.data(), probe.size(), 0, &to.generic, to.size);
+    sendto(prober.get(), probe.data(), probe.size(), 0, &to.generic, to.size);
   }
   std::optional<unsigned> place;
-  pollfd waiting{socket.fd(), POLLIN, 0};
+  pollfd waiting{socket.get(), POLLIN, 0};
   while (poll(&waiting, 1, place ? 0 : kProbeWait_ms) == 1) {
     std::array<std::byte, 64> bytes;
-    const ssize_t n = recv(socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    const ssize_t n = recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n != static_cast<ssize_t>(kProbeBytes)) continue;
     const unsigned slot = base::load_be24(&bytes[5]) >> host::kBlockBits;
     if (slot >= host::kNumberSlots || bytes[0] != kProbeOpcode ||
@@ -205,13 +205,13 @@ bool AddressShare::connect_to(unsigned slot) {
   return socket.has_value();
 }
 
-bool AddressShare::forward(Qpn number, const Forwarded& forwarded, Nanoseconds now) {
+bool AddressShare::forward(Qpn number, const Incoming& frame, Nanoseconds now) {
   const unsigned slot = host::slot_of(number);
   if (now < absent_until_[slot]) return false;
-  ForwardHeader forward_header{forwarded.from, forwarded.traffic_class, forwarded.hop_limit};
-  std::array<iovec, 2> parts{
-      {{&forward_header, sizeof forward_header},
-       {const_cast<std::byte*>(forwarded.packet.data()), forwarded.packet.size()}}};
+  ForwardHeader forward_header{to_socket_address({frame.flow.source, frame.flow.source_port}, 0),
+                               frame.flow.traffic_class, frame.flow.hop_limit};
+  std::array<iovec, 2> parts{{{&forward_header, sizeof forward_header},
+                              {const_cast<std::byte*>(frame.packet.data()), frame.packet.size()}}};
   msghdr header{};
   header.msg_iov = parts.data();
   header.msg_iovlen = parts.size();
@@ -259,7 +259,7 @@ bool AddressShare::find_readable() {
   return false;
 }
 
-std::optional<AddressShare::Forwarded> AddressShare::take() {
+std::optional<Incoming> AddressShare::take() {
   for (int i = 0; i < kMostAtOnce; ++i) {
     if (current_ == kListener && !find_readable()) return std::nullopt;
     host::LocalSocket& sender = incoming_[current_];
@@ -277,9 +277,16 @@ std::optional<AddressShare::Forwarded> AddressShare::take() {
     ForwardHeader forward_header;
     if (size < sizeof forward_header + wire::Bth::kSize || size > buffer_.size()) continue;
     std::memcpy(&forward_header, buffer_.data(), sizeof forward_header);
-    return Forwarded{
-        forward_header.from, forward_header.traffic_class, forward_header.hop_limit,
-        std::span<const std::byte>(buffer_).first(size).subspan(sizeof forward_header)};
+    const auto source = to_endpoint(forward_header.from);
+    if (!source || source->address.is_ipv4() != address_.is_ipv4()) continue;
+    Incoming frame;
+    frame.flow.source = source->address;
+    frame.flow.source_port = source->port;
+    frame.flow.destination = address_;
+    frame.flow.traffic_class = forward_header.traffic_class;
+    frame.flow.hop_limit = forward_header.hop_limit;
+    frame.packet = std::span<const std::byte>(buffer_).first(size).subspan(sizeof forward_header);
+    return frame;
   }
   return std::nullopt;
 }

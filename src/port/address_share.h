@@ -37,7 +37,7 @@ class AddressShare {
   /// Opens the receiving socket and finds a slot: the given one, or the best that is free. Fails
   /// when another user, or a program that shares with nobody, has the address.
   struct Joined {
-    Socket receive_socket;
+    host::Fd receive_socket;
     std::unique_ptr<AddressShare> share;
   };
   static Result<Joined> join(const Gid& address, std::uint32_t interface,
@@ -52,17 +52,11 @@ class AddressShare {
   /// Frames that other processes forward arrive here.
   int fd() const { return epoll_.get(); }
 
-  struct Forwarded {
-    SocketAddress from{};
-    std::uint8_t traffic_class = 0;
-    std::uint8_t hop_limit = 64;
-    std::span<const std::byte> packet;  ///< BTH to pad; its ICRC was good
-  };
   /// To whoever has the number; false: nobody has, or it is not taken.
-  bool forward(Qpn number, const Forwarded& forwarded, Nanoseconds now);
+  bool forward(Qpn number, const Incoming& frame, Nanoseconds now);
   /// The next that a process of the same user forwarded; nothing: there is none. It lives
   /// until the next call.
-  std::optional<Forwarded> take();
+  std::optional<Incoming> take();
 
   /// A datagram of a process that looks for its place; it means nothing.
   static constexpr std::size_t kProbeBytes = 15;

@@ -25,7 +25,7 @@ void ConnectedReceiver::consider(const SocketAddress& from) {
   const bool long_enough = same(from, candidate_);
   candidate_ = from;
   elsewhere_ = 0;
-  if (!long_enough || socket_.fd() < 0 || !comes_from_connected_sender(from)) return;
+  if (!long_enough || socket_.get() < 0 || !comes_from_connected_sender(from)) return;
   if (!connect_to(from)) failures_ = std::min(failures_ + 1, kMostDoublings);
 }
 
@@ -35,7 +35,7 @@ bool ConnectedReceiver::connect_to(const SocketAddress& from) {
     if (!open_) return false;
     enable_gro(socket_);
   }
-  return connect(socket_.fd(), &from.generic, from.size) == 0;
+  return connect(socket_.get(), &from.generic, from.size) == 0;
 }
 
 }  // namespace weft::port

@@ -21,7 +21,7 @@ class ConnectedReceiver {
   ConnectedReceiver(const Gid& address, std::uint32_t interface, Sharing sharing);
 
   /// -1: there is none. Nothing arrives before it is open.
-  int fd() const { return socket_.fd(); }
+  int fd() const { return socket_.get(); }
   bool is_open() const { return open_; }
   /// For all that arrives from now on.
   void report_hop_limits() { port::report_hop_limits(socket_, address_.is_ipv4()); }
@@ -45,7 +45,7 @@ class ConnectedReceiver {
 
   const Gid address_;
   const std::uint32_t interface_;
-  Socket socket_;
+  host::Fd socket_;
   bool open_ = false;  ///< bound: anything may arrive
   SocketAddress candidate_{};
   std::uint32_t elsewhere_ = 0;  ///< datagrams of the candidate

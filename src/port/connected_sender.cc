@@ -69,13 +69,13 @@ bool ConnectedSender::connect_for(const network::Flow& flow) {
   if (!opened) return false;
   socket_ = std::move(*opened);
   const auto to = to_socket_address({flow.destination, wire::kRoceUdpPort}, interface_);
-  return connect_to(socket_->socket.fd(), to) && (!address_.is_ipv4() || learn_identification());
+  return connect_to(socket_->socket.get(), to) && (!address_.is_ipv4() || learn_identification());
 }
 
 /// Whoever asks when a datagram leaves gets a copy of it back, with its headers. It goes to our own
 /// address, and means nothing there.
 std::optional<std::uint16_t> ConnectedSender::next_identification() {
-  const int fd = socket_->socket.fd();
+  const int fd = socket_->socket.get();
   const auto probe = AddressShare::blank_probe();
   const auto here = to_socket_address({address_, wire::kRoceUdpPort}, interface_);
   if (sendto(fd, probe.data(), probe.size(), MSG_DONTWAIT, &here.generic, here.size) < 0) {
@@ -91,7 +91,7 @@ std::optional<std::uint16_t> ConnectedSender::next_identification() {
 }
 
 bool ConnectedSender::learn_identification() {
-  const int fd = socket_->socket.fd();
+  const int fd = socket_->socket.get();
   if (!set_timestamps(fd, SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE)) return false;
   const auto first = next_identification();
   const auto second = first ? next_identification() : first;

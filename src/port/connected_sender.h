@@ -28,7 +28,7 @@ class ConnectedSender {
   /// The right to send one message; nobody else sends until it is gone.
   class Turn {
    public:
-    int fd() const { return sender_->socket_->socket.fd(); }
+    int fd() const { return sender_->socket_->socket.get(); }
     std::uint16_t source_port() const { return sender_->socket_->port; }
     /// Of the message's first frame; the others count on.
     std::uint16_t identification() const { return sender_->identification_; }

@@ -40,10 +40,10 @@ bool has_address(const ifaddrs& entry, const Gid& address) {
 /// 0 when the kernel does not say.
 std::size_t link_bytes_of(const char* name) {
   const host::ForkHold hold;
-  const Socket socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const host::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
-  if (socket.fd() < 0 || ioctl(socket.fd(), SIOCGIFMTU, &request) != 0) return 0;
+  if (socket.get() < 0 || ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return 0;
   return request.ifr_mtu > 0 ? static_cast<std::size_t>(request.ifr_mtu) : 0;
 }
 

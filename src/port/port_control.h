@@ -1,6 +1,7 @@
 // The control path of a port on a real network: asked when a device is set up, when memberships
-// change, or when something went wrong, never for a frame. The port implements it and
-// Port::control() finds it, through all wrappers; it lives as long as the port. Any thread.
+// change, or when something went wrong, and by a capture; never for a frame otherwise. The port
+// implements it and Port::control() finds it, through all wrappers; it lives as long as the port.
+// Any thread.
 #pragma once
 
 #include <cstdint>

@@ -149,20 +149,18 @@ void UdpBatch::put_header_fields(const network::Flow& flow) {
   put_control(level, ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit, sizeof hop_limit);
 }
 
-int UdpBatch::send_to(int fd, const SocketAddress& to) { return send(fd, &to.generic, to.size); }
-
-int UdpBatch::send(int fd) { return send(fd, nullptr, 0); }
-
-int UdpBatch::send(int fd, const sockaddr* to, socklen_t to_size) {
+int UdpBatch::send(int fd, const SocketAddress* to) {
+  const sockaddr* const name = to != nullptr ? &to->generic : nullptr;
+  const socklen_t name_size = to != nullptr ? to->size : 0;
   if (bytes_ > kMostBytes) return EMSGSIZE;
   long sent = 0;
   if (kShortCall && control_bytes_ == 0) {
-    sent = sendto(fd, scratch_.data(), bytes_, MSG_DONTWAIT, to, to_size);
+    sent = sendto(fd, scratch_.data(), bytes_, MSG_DONTWAIT, name, name_size);
   } else {
     iovec all{scratch_.data(), bytes_};
     msghdr header{};
-    header.msg_name = const_cast<sockaddr*>(to);
-    header.msg_namelen = to_size;
+    header.msg_name = const_cast<sockaddr*>(name);
+    header.msg_namelen = name_size;
     header.msg_iov = &all;
     header.msg_iovlen = 1;
     if (control_bytes_ > 0) header.msg_control = control_.data();

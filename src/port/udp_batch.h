@@ -35,10 +35,8 @@ class UdpBatch {
   std::size_t build(std::span<const Outgoing> frames, const network::Flow& flow,
                     std::uint16_t identification);
 
-  /// One call; 0 or an error number.
-  int send_to(int fd, const SocketAddress& to);
-  /// The same through a socket that is connected to the flow's destination.
-  int send(int fd);
+  /// One call; 0 or an error number. Null: the socket is connected to the flow's destination.
+  int send(int fd, const SocketAddress* to);
 
  private:
   static constexpr std::size_t kMaxPad = 3;
@@ -48,8 +46,6 @@ class UdpBatch {
            std::uint16_t identification);
   void put_control(int level, int type, const void* value, std::size_t size);
   void put_header_fields(const network::Flow& flow);
-
-  int send(int fd, const sockaddr* to, socklen_t to_size);
 
   std::size_t bytes_ = 0;  ///< written; more than kMostBytes: none, the only frame is too long
   std::size_t control_bytes_ = 0;

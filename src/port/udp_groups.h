@@ -30,31 +30,14 @@ class UdpGroups {
   void leave(const Gid& group);
 
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
-  /// Hands up to `max` frames, good or bad, of the groups in turn to visit(const Incoming*, Drop):
-  /// with null the reason counts. Tells how many. Must not be called back from there.
-  template <class Visit>
-  std::size_t take(std::size_t max, Visit visit) {
-    const std::unique_lock guard(lock_, std::try_to_lock);
-    if (!guard) return 0;  // somebody joins or leaves
-    std::size_t taken = 0;
-    for (std::size_t silent = 0; silent < groups_.size() && taken < max;) {
-      Group& group = groups_[next_++ % groups_.size()];
-      if (!group.inbox->fill(group.socket.fd())) {
-        ++silent;
-        continue;
-      }
-      for (silent = 0; group.inbox->has_frames(); ++taken) {
-        const Incoming* incoming = group.inbox->next();
-        visit(incoming, group.inbox->dropped());
-      }
-    }
-    return taken;
-  }
+  /// Looks at up to `max` frames, of the groups in turn; the receiver must not call back. Tells how
+  /// many there were.
+  std::size_t receive(Receiver& receiver, std::size_t max);
 
  private:
   struct Group {
     Gid address;
-    Socket socket;
+    host::Fd socket;
     std::unique_ptr<UdpInbox> inbox;
     std::size_t members = 0;
   };

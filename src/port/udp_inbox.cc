@@ -79,6 +79,17 @@ ssize_t receive_from(int fd, std::span<std::byte> into, SocketAddress& from) {
 
 }  // namespace
 
+void report_drop(Receiver& receiver, Drop drop) {
+  switch (drop) {
+    case Drop::kBadChecksum:
+      return receiver.on_bad_checksum();
+    case Drop::kMalformed:
+      return receiver.on_malformed();
+    case Drop::kProbe:
+      return;
+  }
+}
+
 UdpInbox::UdpInbox(const Gid& local)
     : local_(local), bytes_(std::make_unique_for_overwrite<std::array<std::byte, kBytes>>()) {}
 

@@ -33,6 +33,8 @@ enum class Drop : std::uint8_t {
   kProbe,  ///< of a process that joins the address: nothing to count
 };
 
+void report_drop(Receiver& receiver, Drop drop);
+
 class UdpInbox {
  public:
   explicit UdpInbox(const Gid& local);

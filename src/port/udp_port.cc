@@ -56,7 +56,7 @@ Result<std::unique_ptr<UdpPort>> UdpPort::open(const Gid& address, Sharing shari
                                               std::move(*send_socket), std::move(joined->share)));
 }
 
-UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
+UdpPort::UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, host::Fd receive_socket,
                  SendSocket send_socket, std::unique_ptr<AddressShare> share)
     : address_(address),
       interface_(interface),
@@ -128,7 +128,7 @@ SendOutcome UdpPort::send_batch(std::span<const Outgoing> frames) {
     if (before.status != SendStatus::kTaken) return before;
     return {SendStatus::kFaulted, readable};
   }
-  const int error_number = batch->send_to(socket.socket.fd(), to);
+  const int error_number = batch->send(socket.socket.get(), &to);
   if (error_number == 0) return {SendStatus::kTaken, frames.size()};
   const SendError error = classify_send_error(error_number);
   if (error == SendError::kBusy) return {SendStatus::kBusy, 0};
@@ -148,7 +148,7 @@ bool UdpPort::send_connected(ConnectedSender::Turn& turn, UdpBatch& batch,
   flow.source = address_;
   flow.source_port = turn.source_port();
   if (batch.build(frames, flow, turn.identification()) < frames.size()) return false;
-  if (batch.send(turn.fd()) != 0) {
+  if (batch.send(turn.fd(), nullptr) != 0) {
     turn.on_failed();
     return false;
   }

@@ -64,7 +64,7 @@ class UdpPort final : public Port, public PortControl {
     std::optional<SendSocket> opened;
   };
 
-  UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, Socket receive_socket,
+  UdpPort(const Gid& address, std::uint32_t interface, Mtu max_mtu, host::Fd receive_socket,
           SendSocket send_socket, std::unique_ptr<AddressShare> share);
   const SendSocket& send_socket(const network::Flow& flow);
   SendOutcome send_batch(std::span<const Outgoing> frames);

@@ -32,20 +32,9 @@ host::Fd watch(int fd) {
   return watcher;
 }
 
-void report_drop(Receiver& receiver, Drop drop) {
-  switch (drop) {
-    case Drop::kBadChecksum:
-      return receiver.on_bad_checksum();
-    case Drop::kMalformed:
-      return receiver.on_malformed();
-    case Drop::kProbe:
-      return;
-  }
-}
-
 }  // namespace
 
-UdpReceiveSide::UdpReceiveSide(const Gid& address, std::uint32_t interface, Socket socket,
+UdpReceiveSide::UdpReceiveSide(const Gid& address, std::uint32_t interface, host::Fd socket,
                                std::unique_ptr<AddressShare> share)
     : address_(address),
       socket_(std::move(socket)),
@@ -75,7 +64,7 @@ std::size_t UdpReceiveSide::receive(Receiver& receiver, std::size_t max) {
     handed_up += forwarded;
   }
   if (groups_.any() && ++group_polls_ % kPollsPerGroupLook == 0) {
-    handed_up += take_from_groups(receiver, max);
+    handed_up += groups_.receive(receiver, max);
   }
   left_over_.store(inbox_.has_frames(), std::memory_order_release);
   return handed_up;
@@ -90,7 +79,7 @@ bool UdpReceiveSide::looks_for_forwarded(bool idle) {
 }
 
 void UdpReceiveSide::add_wait_fds(std::vector<int>& fds) const {
-  for (const int fd : {socket_.fd(), others_.get(), connected_.fd()}) {
+  for (const int fd : {socket_.get(), others_.get(), connected_.fd()}) {
     if (fd >= 0) fds.push_back(fd);
   }
 }
@@ -115,7 +104,7 @@ bool UdpReceiveSide::fill() {
 }
 
 bool UdpReceiveSide::fill_from_own() {
-  if (!fill_from(socket_.fd())) return false;
+  if (!fill_from(socket_.get())) return false;
   connected_.on_datagram_elsewhere(inbox_.from());
   return true;
 }
@@ -153,37 +142,18 @@ void UdpReceiveSide::deliver(Receiver& receiver, std::size_t* handed_up) {
 bool UdpReceiveSide::forward(Qpn number, const Incoming& incoming) {
   empty_looks_ = 0;  // places have changed: something may come to us, too
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return share_->forward(
-      number,
-      {inbox_.from(), incoming.flow.traffic_class, incoming.flow.hop_limit, incoming.packet},
-      static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count()));
+  return share_->forward(number, incoming,
+                         static_cast<Nanoseconds>(std::chrono::nanoseconds(now).count()));
 }
 
 std::size_t UdpReceiveSide::take_forwarded(Receiver& receiver, std::size_t max) {
   std::size_t taken = 0;
-  while (taken < max) {
-    const auto forwarded = share_->take();
-    if (!forwarded) break;
-    const auto source = to_endpoint(forwarded->from);
-    if (!source || source->address.is_ipv4() != address_.is_ipv4()) continue;
-    Incoming incoming;
-    incoming.flow.source = source->address;
-    incoming.flow.source_port = source->port;
-    incoming.flow.destination = address_;
-    incoming.flow.traffic_class = forwarded->traffic_class;
-    incoming.flow.hop_limit = forwarded->hop_limit;
-    incoming.packet = forwarded->packet;
-    ++taken;
-    receiver.on_frame(incoming);
+  for (; taken < max; ++taken) {
+    const auto frame = share_->take();
+    if (!frame) break;
+    receiver.on_frame(*frame);
   }
   return taken;
-}
-
-std::size_t UdpReceiveSide::take_from_groups(Receiver& receiver, std::size_t max) {
-  return groups_.take(max, [&](const Incoming* incoming, Drop drop) {
-    if (incoming != nullptr) return receiver.on_frame(*incoming);
-    report_drop(receiver, drop);
-  });
 }
 
 Result<void> UdpReceiveSide::join(const Gid& group) {

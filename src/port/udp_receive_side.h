@@ -28,7 +28,7 @@ namespace weft::port {
 class UdpReceiveSide {
  public:
   /// `share` is null when the address is ours alone.
-  UdpReceiveSide(const Gid& address, std::uint32_t interface, Socket socket,
+  UdpReceiveSide(const Gid& address, std::uint32_t interface, host::Fd socket,
                  std::unique_ptr<AddressShare> share);
 
   /// Looks at up to `max` frames, those that it drops included, so a flood of bad ones does not
@@ -52,10 +52,9 @@ class UdpReceiveSide {
   bool forward(Qpn number, const Incoming& incoming);
   bool looks_for_forwarded(bool idle);
   std::size_t take_forwarded(Receiver& receiver, std::size_t max);
-  std::size_t take_from_groups(Receiver& receiver, std::size_t max);
 
   const Gid address_;
-  const Socket socket_;
+  const host::Fd socket_;
   const std::unique_ptr<AddressShare> share_;
   host::Fd others_;  ///< what is forwarded, and the groups; only of a shared address
   UdpInbox inbox_;

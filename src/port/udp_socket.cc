@@ -30,12 +30,12 @@ bool is_link_local(const Gid& address) {
   return address.raw[0] == 0xFE && (address.raw[1] & 0xC0) == 0x80;
 }
 
-bool set(const Socket& socket, int level, int name, int value) {
-  return setsockopt(socket.fd(), level, name, &value, sizeof value) == 0;
+bool set(const host::Fd& socket, int level, int name, int value) {
+  return setsockopt(socket.get(), level, name, &value, sizeof value) == 0;
 }
 
 /// As far as the machine permits; with privileges, beyond.
-void enlarge_buffer(const Socket& socket, int name, int privileged_name) {
+void enlarge_buffer(const host::Fd& socket, int name, int privileged_name) {
   if (!set(socket, SOL_SOCKET, privileged_name, kBufferBytes)) {
     set(socket, SOL_SOCKET, name, kBufferBytes);
   }
@@ -79,11 +79,12 @@ tl::unexpected<Error> socket_error(const Gid& address, const std::string& step, 
   }
 }
 
-Result<Socket> make_socket(const Gid& address) {
+Result<host::Fd> make_socket(const Gid& address) {
   const bool ipv4 = address.is_ipv4();
   const host::ForkHold hold;
-  Socket socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.fd() < 0) return socket_error(address, "making a socket", errno);
+  host::Fd socket(
+      ::socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return socket_error(address, "making a socket", errno);
   const bool done = ipv4 ? set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
                                set(socket, IPPROTO_IP, IP_TTL, kDefaultHopLimit)
                          : set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
@@ -93,9 +94,9 @@ Result<Socket> make_socket(const Gid& address) {
   return socket;
 }
 
-bool bind_to(const Socket& socket, const Endpoint& endpoint, std::uint32_t interface) {
+bool bind_to(const host::Fd& socket, const Endpoint& endpoint, std::uint32_t interface) {
   const SocketAddress name = to_socket_address(endpoint, interface);
-  return bind(socket.fd(), &name.generic, name.size) == 0;
+  return bind(socket.get(), &name.generic, name.size) == 0;
 }
 
 ip_mreqn membership(const Gid& group, const Gid& local, std::uint32_t interface) {
@@ -108,10 +109,10 @@ ip_mreqn membership(const Gid& group, const Gid& local, std::uint32_t interface)
 
 /// Multicasts leave by the interface that has the address. Where that cannot be said, routes
 /// decide.
-void set_multicast_interface(const Socket& socket, const Gid& local, std::uint32_t interface) {
+void set_multicast_interface(const host::Fd& socket, const Gid& local, std::uint32_t interface) {
   if (local.is_ipv4()) {
     const ip_mreqn way = membership(Gid{}, local, interface);
-    setsockopt(socket.fd(), IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof way);
+    setsockopt(socket.get(), IPPROTO_IP, IP_MULTICAST_IF, &way, sizeof way);
     set(socket, IPPROTO_IP, IP_MULTICAST_TTL, kDefaultHopLimit);
   } else {
     set(socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface));
@@ -119,22 +120,23 @@ void set_multicast_interface(const Socket& socket, const Gid& local, std::uint32
   }
 }
 
-bool join_group(const Socket& socket, const Gid& group, const Gid& local, std::uint32_t interface) {
+bool join_group(const host::Fd& socket, const Gid& group, const Gid& local,
+                std::uint32_t interface) {
   if (group.is_ipv4()) {
     const ip_mreqn wanted = membership(group, local, interface);
     return set(socket, IPPROTO_IP, IP_MULTICAST_ALL, 0) &&
-           setsockopt(socket.fd(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted) == 0;
+           setsockopt(socket.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted) == 0;
   }
   ipv6_mreq wanted{};
   std::memcpy(&wanted.ipv6mr_multiaddr, group.raw.data(), group.raw.size());
   wanted.ipv6mr_interface = interface;
   set(socket, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);  // kernels before 4.20 deliver more
-  return setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted) == 0;
+  return setsockopt(socket.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted) == 0;
 }
 
 /// What precedes a received datagram is asked for here. rxe sends checksum 0 also over IPv6, where
 /// a socket refuses that unless told otherwise.
-bool report_traffic_class(const Socket& socket, bool ipv4) {
+bool report_traffic_class(const host::Fd& socket, bool ipv4) {
   return ipv4 ? set(socket, IPPROTO_IP, IP_RECVTOS, 1)
               : set(socket, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) &&
                     set(socket, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
@@ -144,7 +146,7 @@ bool report_traffic_class(const Socket& socket, bool ipv4) {
 /// copy of what was sent (connected_sender.h) and little more. Before the socket is bound. Not a
 /// filter that drops everything: each would be a program in the kernel, and Linux 6.18 is stuck for
 /// good when a thousand of them are let go at once, as when many processes end together.
-bool limit_receive_buffer(const Socket& socket) {
+bool limit_receive_buffer(const host::Fd& socket) {
   return set(socket, SOL_SOCKET, SO_RCVBUF, kSendersReceiveBytes);
 }
 
@@ -206,7 +208,7 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address) {
   return std::nullopt;
 }
 
-void report_hop_limits(const Socket& socket, bool ipv4) {
+void report_hop_limits(const host::Fd& socket, bool ipv4) {
   if (ipv4) {
     set(socket, IPPROTO_IP, IP_RECVTTL, 1);
   } else {
@@ -214,11 +216,11 @@ void report_hop_limits(const Socket& socket, bool ipv4) {
   }
 }
 
-void enable_gro(const Socket& socket) {
+void enable_gro(const host::Fd& socket) {
   set(socket, IPPROTO_UDP, UDP_GRO, 1);  // kernels before 5.0 deliver frames one by one
 }
 
-Result<Socket> make_receive_socket(const Gid& address) {
+Result<host::Fd> make_receive_socket(const Gid& address) {
   auto socket = make_socket(address);
   if (!socket) return socket;
   if (!report_traffic_class(*socket, address.is_ipv4())) {
@@ -228,8 +230,8 @@ Result<Socket> make_receive_socket(const Gid& address) {
   return socket;
 }
 
-Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::uint32_t interface,
-                                 Sharing sharing) {
+Result<void> bind_receive_socket(const host::Fd& socket, const Gid& address,
+                                 std::uint32_t interface, Sharing sharing) {
   if (sharing == Sharing::kShared && !set(socket, SOL_SOCKET, SO_REUSEPORT, 1)) {
     return socket_error(address, "sharing the UDP port", errno);
   }
@@ -239,7 +241,7 @@ Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::
                       error_number);
 }
 
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
+Result<host::Fd> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing) {
   auto socket = make_receive_socket(address);
   if (!socket) return socket;
   if (auto bound = bind_receive_socket(*socket, address, interface, sharing); !bound) {
@@ -248,7 +250,7 @@ Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, 
   return socket;
 }
 
-Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface) {
+Result<host::Fd> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface) {
   auto socket = make_socket(group);
   if (!socket) return socket;
   if (!report_traffic_class(*socket, group.is_ipv4()) ||

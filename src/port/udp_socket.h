@@ -1,8 +1,8 @@
 // The sockets under a UDP port: one bound to the RoCE port for receiving, and send-only ones bound
 // to ports of the range that RoCE senders use. IPv4 sockets never fragment and stay unconnected
 // (but for one, see connected_sender.h), so the kernel writes identification 0, which the ICRC
-// counts on. A Socket owns its descriptor, which a forked child does not keep: its parent's address
-// would be taken for as long as the child lives. The functions are stateless, any thread.
+// counts on. A forked child does not keep the descriptors (host/fd.h): its parent's address would
+// be taken for as long as the child lives. The functions are stateless, any thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -18,18 +18,6 @@
 #include "weft/types.h"
 
 namespace weft::port {
-
-class Socket {
- public:
-  Socket() = default;
-  /// Inside the ForkHold in which it was opened.
-  explicit Socket(int fd) : fd_(fd) {}
-
-  int fd() const { return fd_.get(); }
-
- private:
-  host::Fd fd_;
-};
 
 /// Address and UDP port in the kernel's form. Which of the two it is, `size` and the family tell.
 struct SocketAddress {
@@ -59,18 +47,18 @@ std::optional<Endpoint> to_endpoint(const SocketAddress& address);
 
 /// kShared: other processes of this user may open it too, see address_share.h.
 enum class Sharing : std::uint8_t { kAlone, kShared };
-Result<Socket> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing);
+Result<host::Fd> open_receive_socket(const Gid& address, std::uint32_t interface, Sharing sharing);
 /// The same in two steps: what was made hears nothing until it is bound.
-Result<Socket> make_receive_socket(const Gid& address);
-Result<void> bind_receive_socket(const Socket& socket, const Gid& address, std::uint32_t interface,
-                                 Sharing sharing);
+Result<host::Fd> make_receive_socket(const Gid& address);
+Result<void> bind_receive_socket(const host::Fd& socket, const Gid& address,
+                                 std::uint32_t interface, Sharing sharing);
 /// Hears what is sent to the group over the interface that has the `local` address, as do all
 /// others that have opened it.
-Result<Socket> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
+Result<host::Fd> open_group_socket(const Gid& group, const Gid& local, std::uint32_t interface);
 /// From now on the kernel tells the hop limit of each datagram, which costs a little each time.
-void report_hop_limits(const Socket& socket, bool ipv4);
+void report_hop_limits(const host::Fd& socket, bool ipv4);
 /// From now on the kernel may join frames of one sender (GRO).
-void enable_gro(const Socket& socket);
+void enable_gro(const host::Fd& socket);
 
 /// What a sending socket gives its datagrams unless told otherwise: connected services slow down
 /// when they are marked.
@@ -79,7 +67,7 @@ inline constexpr std::uint8_t kDefaultTrafficClass = network::kMarkable, kDefaul
 inline constexpr std::uint8_t kLeastHopLimit = 1;
 
 struct SendSocket {
-  Socket socket;
+  host::Fd socket;
   std::uint16_t port = 0;  ///< its source port, 0xC000 to 0xFFFF
 };
 /// The `index`-th of a port's send-only sockets; whatever is sent to it is dropped unread.

@@ -202,13 +202,13 @@ TEST(UdpShortCall, is_left_once_it_found_nothing_good) {
 
 TEST(ConnectedSender, counts_as_the_kernel_does) {
   // B2.3: whoever sees the headers finds the right code, which is what other makes look at.
-  const Socket raw(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP));
-  if (raw.fd() < 0) GTEST_SKIP() << "no permission to look at headers";
+  const host::Fd raw(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP));
+  if (raw.get() < 0) GTEST_SKIP() << "no permission to look at headers";
   const auto near = test::open_port(), far = test::open_port();
   const auto name = to_socket_address({far->address(), 0}, 0);
-  ASSERT_EQ(bind(raw.fd(), &name.generic, name.size), 0);
+  ASSERT_EQ(bind(raw.get(), &name.generic, name.size), 0);
   std::array<std::byte, 2048> whole;
-  while (recv(raw.fd(), whole.data(), whole.size(), MSG_DONTWAIT) > 0) {
+  while (recv(raw.get(), whole.data(), whole.size(), MSG_DONTWAIT) > 0) {
   }  // it heard everything until it was bound
   std::size_t counted = 0;
   for (std::uint32_t i = 0; i < kManyCalls; ++i) {
@@ -220,7 +220,7 @@ TEST(ConnectedSender, counts_as_the_kernel_does) {
       out[k] = {&frames[k], flow_to(far->address())};
     }
     ASSERT_EQ(near->send(std::span(out).first(count)).taken, count);
-    const ssize_t got = recv(raw.fd(), whole.data(), whole.size(), 0);
+    const ssize_t got = recv(raw.get(), whole.data(), whole.size(), 0);
     ASSERT_GT(got, 28);
     if (count > 1) continue;  // it is still in one piece
     const auto datagram = std::span<const std::byte>(whole).first(static_cast<std::size_t>(got));

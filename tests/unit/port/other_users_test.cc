@@ -30,11 +30,12 @@ class SharedWithOthers : public testing::Test {
   void SetUp() override {
     if (!weft::test::can_be_two_users()) GTEST_SKIP() << "only root can be two users";
   }
-  static AddressShare::Forwarded forwarded() {
+  Incoming frame() const {
     static const std::vector<std::byte> secret(256, std::byte{0x5A});
-    AddressShare::Forwarded forwarded;
-    forwarded.packet = secret;
-    return forwarded;
+    Incoming out;
+    out.flow.source = address;
+    out.packet = secret;
+    return out;
   }
   static bool arrives(AddressShare& share) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -70,7 +71,7 @@ TEST_F(SharedWithOthers, held_slots_stop_nobody_and_frames_are_forwarded) {
     const Qpn number((host::kNumberSlots + second->share->slot()) << host::kBlockBits);
     bool taken = false;
     for (Nanoseconds now = 1; now < 100 && !taken; ++now) {
-      taken = first->share->forward(number, forwarded(), now * 1'000'000'000);
+      taken = first->share->forward(number, frame(), now * 1'000'000'000);
     }
     ASSERT_TRUE(taken);
     EXPECT_TRUE(arrives(*second->share));
@@ -117,7 +118,7 @@ TEST_F(SharedWithOthers, nothing_is_forwarded_to_another_user) {
     other.wire().get<char>();
     for (unsigned slot = 1; slot < host::kNumberSlots; ++slot) {
       const Qpn number((host::kNumberSlots + slot) << host::kBlockBits);
-      EXPECT_FALSE(joined->share->forward(number, forwarded(), 1'000'000'000)) << slot;
+      EXPECT_FALSE(joined->share->forward(number, frame(), 1'000'000'000)) << slot;
     }
     other.wire().put('s');
     EXPECT_EQ(other.join(), 0);

@@ -36,9 +36,9 @@ inline Gid random_ipv4() {
 }
 
 inline bool ipv6_available() {
-  const Socket probe(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const host::Fd probe(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto loopback = to_socket_address({network::parse_address("::1").value(), 0}, 0);
-  return probe.fd() >= 0 && bind(probe.fd(), &loopback.generic, loopback.size) == 0;
+  return probe.get() >= 0 && bind(probe.get(), &loopback.generic, loopback.size) == 0;
 }
 
 /// IPv6 has one loopback address: wait until another test gives it back.
@@ -130,33 +130,33 @@ class PlainSocket {
       : socket_(::socket(address.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)),
         own_{address, port} {
     const SocketAddress name = to_socket_address(own_, 0);
-    bound_ = bind(socket_.fd(), &name.generic, name.size) == 0;
+    bound_ = bind(socket_.get(), &name.generic, name.size) == 0;
     SocketAddress bound = name;
-    getsockname(socket_.fd(), &bound.generic, &bound.size);
+    getsockname(socket_.get(), &bound.generic, &bound.size);
     own_ = to_endpoint(bound).value();
   }
-  int fd() const { return socket_.fd(); }
+  int fd() const { return socket_.get(); }
   bool bound() const { return bound_; }
   const Endpoint& own() const { return own_; }
 
   void send(const Endpoint& to, std::span<const std::byte> bytes) const {
     const SocketAddress name = to_socket_address(to, 0);
-    ASSERT_EQ(sendto(socket_.fd(), bytes.data(), bytes.size(), 0, &name.generic, name.size),
+    ASSERT_EQ(sendto(socket_.get(), bytes.data(), bytes.size(), 0, &name.generic, name.size),
               static_cast<ssize_t>(bytes.size()));
   }
   std::pair<Endpoint, Bytes> receive() const {
     Bytes bytes(65536);
     SocketAddress from;
     from.size = sizeof from.v6;
-    if (!readable(socket_.fd(), 20'000)) return {};
+    if (!readable(socket_.get(), 20'000)) return {};
     const ssize_t got =
-        recvfrom(socket_.fd(), bytes.data(), bytes.size(), 0, &from.generic, &from.size);
+        recvfrom(socket_.get(), bytes.data(), bytes.size(), 0, &from.generic, &from.size);
     bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return {to_endpoint(from).value(), bytes};
   }
 
  private:
-  Socket socket_;
+  host::Fd socket_;
   Endpoint own_;
   bool bound_ = false;
 };

@@ -43,12 +43,12 @@ TEST(SendSocket, makes_the_kernel_send_identification_0_and_never_fragment) {
   EXPECT_GE(opened->port, 0xC000);
   int discover = -1;
   socklen_t size = sizeof discover;
-  ASSERT_EQ(getsockopt(opened->socket.fd(), IPPROTO_IP, IP_MTU_DISCOVER, &discover, &size), 0);
+  ASSERT_EQ(getsockopt(opened->socket.get(), IPPROTO_IP, IP_MTU_DISCOVER, &discover, &size), 0);
   EXPECT_EQ(discover, IP_PMTUDISC_DO);
   // A connected socket would count its datagrams in the identification.
   SocketAddress peer;
   peer.size = sizeof peer.v6;
-  EXPECT_EQ(getpeername(opened->socket.fd(), &peer.generic, &peer.size), -1);
+  EXPECT_EQ(getpeername(opened->socket.get(), &peer.generic, &peer.size), -1);
 }
 
 TEST(SendSocket, takes_the_next_source_port_when_one_is_in_use) {
