@@ -1,5 +1,5 @@
-// How much of something is done for strangers: so many at once, and then so many a second. Sans-IO,
-// the time comes with each call; any thread.
+// A rate limit (token bucket): so many at once, and then so many a second. Sans-IO, the time comes
+// with each call; any thread.
 #pragma once
 
 #include <algorithm>

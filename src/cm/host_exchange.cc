@@ -103,6 +103,9 @@ Result<BindingId> HostExchange::bind(const Place& place, const std::vector<Gid>&
     auto socket = listen(name, kBindingTag | id.value);
     if (!socket) {
       undo();
+      if (socket.error().code != Errc::kBusy) {
+        obs::log().warn("connection manager: {}", socket.error().message);
+      }
       return tl::unexpected(std::move(socket.error()));
     }
     binding.sockets.push_back({std::move(*socket), name});
@@ -123,12 +126,16 @@ Result<CommIdBlock> HostExchange::claim_block(base::Random& random) {
     const BindingId id(++last_id_);
     auto socket = listen(name_of(block), kBindingTag | id.value);
     if (!socket && socket.error().code == Errc::kBusy) continue;
-    if (!socket) return tl::unexpected(std::move(socket.error()));
+    if (!socket) {
+      obs::log().warn("{}", socket.error().message);
+      return tl::unexpected(std::move(socket.error()));
+    }
     Binding binding;
     binding.sockets.push_back({std::move(*socket), name_of(block)});
     bindings_.emplace(id, std::move(binding));
     return block;
   }
+  obs::log().warn("connection manager: no numbers are left");
   return fail(Errc::kBusy, "connection manager: no numbers are left");
 }
 
@@ -139,8 +146,7 @@ void HostExchange::unbind(BindingId binding) {
   bindings_.erase(found);
 }
 
-Result<HostExchange::Route> HostExchange::reach(PortSpace space, Port port, const Gid& address,
-                                                bool fresh) {
+Result<Route> HostExchange::reach(PortSpace space, Port port, const Gid& address, bool fresh) {
   Error last{Errc::kNotFound, ""};
   for (const std::string& name : names_at(space, port, address)) {
     if (const auto found = by_name_.find(name); !fresh && found != by_name_.end()) {
@@ -227,7 +233,7 @@ void HostExchange::watch_output(const Link& link, LinkId id, bool on) const {
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, link.socket.fd(), &event);
 }
 
-std::vector<HostExchange::Arrival> HostExchange::collect() {
+std::vector<Arrival> HostExchange::collect() {
   std::vector<Arrival> arrivals;
   overloaded_ = false;
   bool callers_are_ready = false;
@@ -257,8 +263,9 @@ bool HostExchange::is_silent_caller(LinkId link) const {
   return found != links_.end() && found->second.name.empty() && !found->second.has_spoken;
 }
 
-/// Whoever hands messages over calls anew for each, and has sent it before it calls again: read in
-/// the order of the calls, they are in the order in which they came. epoll would not keep it.
+/// A process that forwards messages connects anew for each, and has sent it before it connects
+/// again: read in the order of the calls, they are in the order in which they came. epoll would not
+/// keep it.
 void HostExchange::receive_from_callers(std::vector<Arrival>& arrivals) {
   std::deque<LinkId> silent;
   int heard = 0;
@@ -305,13 +312,14 @@ void HostExchange::receive_all(LinkId link, std::vector<Arrival>& arrivals) {
       if (message.error().code == Errc::kInvalidArgument) continue;
       const bool is_news = found->second.is_peer || !found->second.name.empty();
       drop_link(link);
-      // Telling costs a look at every connection, and there are as many hand-overs as messages.
+      // Telling costs a look at every connection, and a process connects for each message that it
+      // forwards.
       if (is_news) arrivals.push_back({link, {}, {}});
       return;
     }
     if (auto packet = parse_packet(message->bytes)) {
       if (!packet->from_network) found->second.is_peer = true;
-      arrivals.push_back({link, std::move(packet), found->second.came_to});
+      arrivals.push_back({link, std::move(packet), found->second.called_name});
     }
   }
 }

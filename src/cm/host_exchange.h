@@ -2,21 +2,17 @@
 // local socket whose name tells port space, port and address, so the kernel keeps ports apart and
 // frees them when a process ends. Who asks for a service connects to that name; the connection, a
 // link, carries all messages of both ends, and its end tells each that the other's process is gone.
-// Owned by the process's agent, which locks; all calls return at once.
+// Owned by the process's driver, which locks; all calls return at once.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "cm/names.h"
-#include "cm/packet.h"
-#include "cm/service_id.h"
+#include "cm/links.h"
 #include "host/fd.h"
 #include "host/local_socket.h"
 #include "weft/result.h"
@@ -24,54 +20,22 @@
 
 namespace weft::cm {
 
-using BindingId = Strong<struct BindingIdTag, std::uint32_t>;  ///< 0: none
-using LinkId = Strong<struct LinkIdTag, std::uint32_t>;        ///< 0: none
-
-/// Where a port is bound.
-struct Place {
-  enum class Kind : std::uint8_t {
-    kAddress,   ///< one address
-    kAnyIpv4,   ///< every IPv4 address
-    kAnyIpv6,   ///< every IPv6 address, and no IPv4 one
-    kAnywhere,  ///< both
-  };
-  PortSpace space;
-  Port port;
-  Kind kind = Kind::kAddress;
-  Gid address = {};  ///< of kAddress
-};
-
-class HostExchange {
+class HostExchange final : public Links {
  public:
   static Result<HostExchange> create();
 
-  /// kBusy: somebody has the port at this place, or at one that overlaps with it. `neighbours` are
-  /// the addresses that a bind to all of them must not cut across.
-  Result<BindingId> bind(const Place& place, const std::vector<Gid>& neighbours);
-  /// Connections with other hosts have numbers of this process's block, so that whoever receives a
-  /// message knows whose it is. For as long as the exchange lives.
-  Result<CommIdBlock> claim_block(base::Random& random);
-  /// Links that came through it stay.
-  void unbind(BindingId binding);
+  // Links
+  Result<BindingId> bind(const Place& place, const std::vector<Gid>& neighbours) override;
+  void unbind(BindingId binding) override;
+  Result<Route> reach(PortSpace space, Port port, const Gid& address, bool fresh) override;
+  Result<CommIdBlock> claim_block(base::Random& random) override;
 
-  struct Route {
-    LinkId link;
-    bool fresh;  ///< made now: it leads to whoever has the port now
-  };
-  /// To whoever has the port at this address. kNotFound: nobody; kBusy: not now. With `fresh`, a
-  /// link that exists already is not good enough. Each success is paired with a release().
-  Result<Route> reach(PortSpace space, Port port, const Gid& address, bool fresh);
+  /// Pairs with reach().
   void release(LinkId link);
 
   /// In order, later if the peer does not keep up; lost when it is gone, or far too slow.
   void send(LinkId link, const Packet& packet);
 
-  struct Arrival {
-    LinkId link;
-    /// Nothing: the peer's process is gone, and so is the link. Not told of who only handed over.
-    std::optional<Packet> packet;
-    std::string came_to;  ///< the name that the peer called; empty: we called it
-  };
   /// Readable when collect() has something, and from the time of wake_at() on.
   int fd() const { return epoll_.checked(); }
   /// A bounded number of what arrived: of one peer in order, and the first messages of those who
@@ -93,11 +57,11 @@ class HostExchange {
   };
   struct Link {
     host::LocalSocket socket;
-    std::string name;          // of the port that it leads to; empty for the port's side
-    std::string came_to = {};  // the port's side: the name that was called
-    std::uint32_t users = 0;   // reach() without release()
-    bool has_spoken = false;   // something was received
-    bool is_peer = false;      // of our connections, beyond what it hands over for other hosts
+    std::string name;              // of the port that it leads to; empty for the port's side
+    std::string called_name = {};  // the port's side: the name that was called
+    std::uint32_t users = 0;       // reach() without release()
+    bool has_spoken = false;       // something was received
+    bool is_peer = false;          // it has sent what it did not only forward
     std::deque<std::array<std::byte, kPacketBytes>> waiting = {};
   };
 

@@ -56,7 +56,7 @@ class Relay final : public mad::Agent {
     const Packet packet{datagram.source, datagram.destination, std::move(*message), true};
     // No answer either: it would go to whoever was named.
     if (!is_credible(packet)) return gsi.counters().add(obs::Counter::kRefusedMessages);
-    if (hand_over(packet) != HandedOver::kNobody) return;
+    if (forward_locally(packet) != Forwarded::kNobody) return;
     if (const auto answer = answer_to_stray(packet.message)) {
       send_to_network(gsi, {packet.destination, packet.source, *answer});
     }
@@ -69,7 +69,7 @@ class Relay final : public mad::Agent {
 
 }  // namespace
 
-HandedOver hand_over(const Packet& packet) {
+Forwarded forward_locally(const Packet& packet) {
   const auto names = std::visit(
       [&](const auto& body) { return names_for(body, packet.destination); }, packet.message.body);
   const auto bytes = emit_packet(packet);
@@ -78,10 +78,10 @@ HandedOver hand_over(const Packet& packet) {
     const bool nobody = !socket && (socket.error().code == Errc::kNotFound ||
                                     socket.error().code == Errc::kNotPermitted);
     if (nobody) continue;
-    if (!socket) return HandedOver::kNotNow;
-    return socket->send(bytes, {}) ? HandedOver::kTaken : HandedOver::kNotNow;
+    if (!socket) return Forwarded::kNotNow;
+    return socket->send(bytes, {}) ? Forwarded::kTaken : Forwarded::kNotNow;
   }
-  return HandedOver::kNobody;
+  return Forwarded::kNobody;
 }
 
 bool send_to_network(mad::Gsi& gsi, const Packet& packet) {

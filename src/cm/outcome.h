@@ -1,5 +1,6 @@
-// What the state machines of this folder hand back: messages to be sent to the peer, in order, and
-// what the program is to be told. Plain values; the caller makes one for each call and empties it.
+// What the state machines of a connection and of a service query hand back: messages to be sent to
+// the peer, in order, and what the program is to be told. Plain values; the caller makes one for
+// each call and empties it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,9 @@
 #include "cm/message.h"
 
 namespace weft::cm {
+
+/// Names an identifier of a connection manager (manager.h).
+using Handle = Strong<struct HandleTag, std::uint32_t>;
 
 struct Event {
   enum class Kind : std::uint8_t {
@@ -19,11 +23,17 @@ struct Event {
     kTimewaitOver,  ///< no message of this connection is under way any more
     kResolved,      ///< active, datagrams: the service is there
     kRefused,       ///< active, datagrams: the service is not there, `status`
+    // Of a manager, before there is a connection.
+    kAddressResolved,
+    kNoRoute,  ///< no device reaches the address
+    kRouteResolved,
+    kConnectRequest,  ///< a listener: `child` wants to connect; accept() or reject()
   };
   Kind kind;
   RejectReason reason{};
   ServiceStatus status{};
   bool timed_out = false;
+  Handle child{};
   std::vector<std::byte> private_data = {};
 };
 

@@ -1,7 +1,7 @@
 // A message as it travels between processes: with the addresses of the devices of both ends, which
 // on a network the headers below it tell. Everything that arrives is hostile. Stateless.
 //
-//   0: "wcm1" or, handed over from the network, "wcmn" | 4: source address | 20: destination
+//   0: "wcm1" or, forwarded from the network, "wcmn" | 4: source address | 20: destination
 //   address | 36: the message's 256 bytes
 #pragma once
 

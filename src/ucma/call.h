@@ -1,7 +1,7 @@
 // One command of the program on its way: what it wrote behind the header, and where it wants the
 // answer. Lengths are checked as the kernel does; programs of older and newer librdmacm write
 // shorter and longer structures, so what is missing reads as zero. On the stack of one write(),
-// under the agent's lock. The memory that answers go to is the program's own, as it says.
+// under the device's lock. The memory that answers go to is the program's own, as it says.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 #include <span>
 #include <type_traits>
 
-#include "ucma/agent.h"
+#include "ucma/cm_device.h"
 #include "ucma/file.h"
 
 namespace weft::ucma {
 
 struct Call {
-  Agent& agent;
+  CmDevice& device;
   File& file;
   std::span<const std::byte> in;
   std::size_t out_bytes;
@@ -49,11 +49,21 @@ struct Call {
     return respond(address, std::as_bytes(std::span(&answer, 1)), least);
   }
 
-  /// The identifier, or null and why: ENOENT, or EINVAL when it is another file's.
-  Identifier* find(std::uint32_t handle, int& error) const {
-    Identifier* const id = agent.find(Handle(handle));
-    error = id == nullptr ? ENOENT : id->file != &file ? EINVAL : 0;
-    return error == 0 ? id : nullptr;
+  /// The identifier's context, or null and why: ENOENT, or EINVAL when it is another file's.
+  Context* find(std::uint32_t handle, int& error) const {
+    Context* const context = device.find(Handle(handle));
+    error = context == nullptr ? ENOENT : context->file != &file ? EINVAL : 0;
+    return error == 0 ? context : nullptr;
+  }
+  /// Has the connection manager do something with the identifier.
+  template <class Function>
+  int with(std::uint32_t handle, Function function) const {
+    int error = 0;
+    Context* const context = find(handle, error);
+    if (context == nullptr) return error;
+    return device.run([&](cm::Manager& manager, Nanoseconds now, cm::Actions& out) {
+      return function(manager, context->id, now, out);
+    });
   }
 };
 

@@ -1,5 +1,5 @@
 // The commands that the device understands, by their numbers. Each gives 0 or an errno value; under
-// the agent's lock. GET_EVENT, which waits, is the file's own.
+// the device's lock. GET_EVENT, which waits, is the file's own.
 #pragma once
 
 #include <cstdint>

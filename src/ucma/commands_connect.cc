@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cerrno>
 #include <span>
 
@@ -8,106 +7,63 @@
 namespace weft::ucma {
 namespace {
 
-constexpr std::uint8_t kResponseTimeout = 20;  // 4.096 us << 20: 4 s
-constexpr std::uint8_t kCmRetries = 15;
-constexpr std::uint8_t kMostRetries = 7;
-
 template <class Parameters>
 std::span<const std::byte> private_data_of(const Parameters& parameters) {
   return std::as_bytes(std::span(parameters.private_data)).first(parameters.private_data_len);
 }
 
-cm::Transport transport_of(QpType type) {
-  switch (type) {
-    case QpType::kUnreliable:
-      return cm::Transport::kUnreliable;
-    case QpType::kExtendedSend:
-    case QpType::kExtendedReceive:
-      return cm::Transport::kExtended;
-    default:
-      return cm::Transport::kReliable;
-  }
-}
+cm::VendorOptions vendor_of(const rdma_ucm_ece& from) { return {from.vendor_id, from.attr_mod}; }
 
-cm::Request request_of(const Identifier& id, const rdma_ucm_conn_param& from,
-                       const rdma_ucm_ece& vendor) {
-  cm::Request to;
-  to.qpn = Qpn(from.qp_num & kMask24);
-  to.responder_resources = from.responder_resources;
-  to.initiator_depth = from.initiator_depth;
-  to.remote_response_timeout = to.local_response_timeout = kResponseTimeout;
-  to.transport = transport_of(id.qp_type);
-  to.flow_control = from.flow_control != 0;
-  to.retry_count = std::min(from.retry_count, kMostRetries);
-  to.rnr_retry_count = std::min(from.rnr_retry_count, kMostRetries);
-  to.pkey = kDefaultPKey;
-  to.mtu_code = id.mtu_code;
-  to.max_cm_retries = kCmRetries;
-  to.srq = from.srq != 0;
-  to.primary.hop_limit = kHopLimit;
-  to.primary.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
-  to.vendor = {vendor.vendor_id & kMask24, vendor.attr_mod};
-  return to;
-}
-
-int accept_connection(const Call& call, Identifier& id, const rdma_ucm_accept& command) {
-  const rdma_ucm_conn_param& from = command.conn_param;
-  if (!id.connection) return EINVAL;
-  cm::Reply to;
-  const auto data = private_data_of(from);
-  if (data.size() > to.private_data.size()) return EINVAL;
-  std::copy(data.begin(), data.end(), to.private_data.begin());
-  to.qpn = Qpn(from.qp_num & kMask24);
-  to.responder_resources = from.responder_resources;
-  to.initiator_depth = from.initiator_depth;
-  to.flow_control = from.flow_control != 0;
-  to.rnr_retry_count = std::min(from.rnr_retry_count, kMostRetries);
-  to.srq = from.srq != 0;
-  to.ca_guid = id.device->guid;
-  to.vendor = {command.ece.vendor_id & kMask24, command.ece.attr_mod};
-  return call.agent.accept(id, to);
-}
-
-int accept_datagrams(const Call& call, Identifier& id, const rdma_ucm_accept& command) {
-  const rdma_ucm_conn_param& from = command.conn_param;
-  cm::ServiceReply to;
-  const auto data = private_data_of(from);
-  if (data.size() > to.private_data.size()) return EINVAL;
-  std::copy(data.begin(), data.end(), to.private_data.begin());
-  to.qpn = Qpn(from.qp_num & kMask24);
-  if (from.qkey != 0) id.qkey = QKey(from.qkey);
-  to.qkey = id.qkey;
-  to.vendor = {command.ece.vendor_id & kMask24, command.ece.attr_mod};
-  return call.agent.answer(id, to);
+cm::ConnectionParameters parameters_of(const rdma_ucm_conn_param& from,
+                                       const rdma_ucm_ece& vendor) {
+  return {.qpn = Qpn(from.qp_num),
+          .responder_resources = from.responder_resources,
+          .initiator_depth = from.initiator_depth,
+          .flow_control = from.flow_control != 0,
+          .srq = from.srq != 0,
+          .retry_count = from.retry_count,
+          .rnr_retry_count = from.rnr_retry_count,
+          .vendor = vendor_of(vendor)};
 }
 
 }  // namespace
 
 int connect(const Call& call) {
   const auto command = call.read<rdma_ucm_connect>();
-  if (command.conn_param.valid == 0) return EINVAL;
-  int error = 0;
-  Identifier* const id = call.find(command.id, error);
-  if (id == nullptr) return error;
-  const auto data = private_data_of(command.conn_param);
-  if (id->datagram()) {
-    if (command.conn_param.qkey != 0) id->qkey = QKey(command.conn_param.qkey);
-    return call.agent.ask(*id, data);
-  }
-  return call.agent.connect(*id, request_of(*id, command.conn_param, command.ece), data);
+  const rdma_ucm_conn_param& from = command.conn_param;
+  if (from.valid == 0) return EINVAL;
+  return call.with(command.id, [&](cm::Manager& manager, cm::Identifier& id, Nanoseconds now,
+                                   cm::Actions& out) {
+    if (!id.datagram()) {
+      return manager.connect(id, parameters_of(from, command.ece), private_data_of(from), now, out);
+    }
+    if (from.qkey != 0) id.qkey = QKey(from.qkey);
+    return manager.ask(id, private_data_of(from), now, out);
+  });
 }
 
 int accept(const Call& call) {
   const auto command = call.read<rdma_ucm_accept>();
+  const rdma_ucm_conn_param& from = command.conn_param;
+  if (from.valid == 0) {  // what librdmacm writes when the peer has accepted
+    return call.with(command.id, [](cm::Manager& manager, cm::Identifier& id, Nanoseconds now,
+                                    cm::Actions& out) { return manager.confirm(id, now, out); });
+  }
   int error = 0;
-  Identifier* const id = call.find(command.id, error);
-  if (id == nullptr) return error;
-  if (command.conn_param.valid == 0) return call.agent.confirm(*id);
-  const UserTag before = id->tag;
-  id->tag = UserTag(command.uid);
-  error =
-      id->datagram() ? accept_datagrams(call, *id, command) : accept_connection(call, *id, command);
-  if (error != 0) id->tag = before;
+  Context* const context = call.find(command.id, error);
+  if (context == nullptr) return error;
+  const UserTag before = context->tag;
+  context->tag = UserTag(command.uid);
+  error = call.with(command.id, [&](cm::Manager& manager, cm::Identifier& id, Nanoseconds now,
+                                    cm::Actions& out) {
+    if (!id.datagram()) {
+      return manager.accept(id, parameters_of(from, command.ece), private_data_of(from), now, out);
+    }
+    if (from.qkey != 0) id.qkey = QKey(from.qkey);
+    return manager.answer(id, {.qpn = Qpn(from.qp_num), .vendor = vendor_of(command.ece)},
+                          private_data_of(from), now, out);
+  });
+  if (error != 0) context->tag = before;
   return error;
 }
 
@@ -118,36 +74,31 @@ int reject(const Call& call) {
   if (reason != cm::RejectReason::kConsumer && reason != cm::RejectReason::kVendorOption) {
     return EINVAL;
   }
-  int error = 0;
-  Identifier* const id = call.find(command.id, error);
-  if (id == nullptr) return error;
-  const auto data = private_data_of(command);
-  if (!id->datagram()) {
-    if (data.size() > sizeof cm::Reject::private_data) return EINVAL;
-    return call.agent.reject(*id, reason, data);
-  }
-  cm::ServiceReply reply;
-  if (data.size() > reply.private_data.size()) return EINVAL;
-  std::copy(data.begin(), data.end(), reply.private_data.begin());
-  reply.status = cm::ServiceStatus::kReject;
-  return call.agent.answer(*id, reply);
+  return call.with(
+      command.id, [&](cm::Manager& manager, cm::Identifier& id, Nanoseconds now, cm::Actions& out) {
+        if (!id.datagram()) return manager.reject(id, reason, private_data_of(command), now, out);
+        return manager.answer(id, {.status = cm::ServiceStatus::kReject}, private_data_of(command),
+                              now, out);
+      });
 }
 
 int disconnect(const Call& call) {
   const auto command = call.read<rdma_ucm_disconnect>();
-  int error = 0;
-  Identifier* const id = call.find(command.id, error);
-  return id == nullptr ? error : call.agent.disconnect(*id);
+  return call.with(command.id, [](cm::Manager& manager, cm::Identifier& id, Nanoseconds now,
+                                  cm::Actions& out) { return manager.disconnect(id, now, out); });
 }
 
 int notify(const Call& call) {
   constexpr std::uint32_t kCommunicationEstablished = 4;  // of the verbs' asynchronous events
   const auto command = call.read<rdma_ucm_notify>();
   int error = 0;
-  Identifier* const id = call.find(command.id, error);
-  if (id == nullptr) return error;
+  Context* const context = call.find(command.id, error);
+  if (context == nullptr) return error;
   if (command.event != kCommunicationEstablished) return EINVAL;
-  return call.agent.on_data(*id);
+  const auto& connection = context->id.connection;
+  if (connection && connection->phase() == cm::Connection::Phase::kEstablished) return EISCONN;
+  return call.with(command.id, [](cm::Manager& manager, cm::Identifier& id, Nanoseconds now,
+                                  cm::Actions& out) { return manager.on_data(id, now, out); });
 }
 
 }  // namespace weft::ucma

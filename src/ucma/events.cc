@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "files/gid_table.h"
+#include "ucma/shown_devices.h"
 
 namespace weft::ucma {
 namespace {
@@ -34,38 +35,40 @@ void set_vendor(rdma_ucm_event_resp& response, const cm::VendorOptions& vendor) 
   response.ece.attr_mod = vendor.options;
 }
 
-void set_datagram(rdma_ucm_ud_param& to, const Identifier& id, std::uint32_t qpn, QKey qkey) {
+void set_datagram(rdma_ucm_ud_param& to, const cm::Identifier& id, std::uint32_t qpn, QKey qkey) {
   to.qp_num = qpn;
   to.qkey = qkey.value;
   to.ah_attr = address_vector(id, id.remote_gid);
 }
 
+QueuedEvent make_event(const Context& context, EventCode code, int status) {
+  QueuedEvent event;
+  event.owner = context.id.handle;
+  event.response.uid = context.tag.value;
+  event.response.id = context.id.handle.value;
+  event.response.event = static_cast<std::uint32_t>(code);
+  event.response.status = static_cast<std::uint32_t>(status);
+  return event;
+}
+
 }  // namespace
 
-ib_uverbs_ah_attr address_vector(const Identifier& id, const Gid& destination) {
+ib_uverbs_ah_attr address_vector(const cm::Identifier& id, const Gid& destination) {
   ib_uverbs_ah_attr vector{};
   std::memcpy(vector.grh.dgid, destination.raw.data(), sizeof vector.grh.dgid);
-  if (id.device != nullptr) vector.grh.sgid_index = files::address_gid_index(*id.device);
-  vector.grh.hop_limit = kHopLimit;
+  const auto* const shown = id.device != nullptr ? shown_with(id.device->address) : nullptr;
+  if (shown != nullptr) vector.grh.sgid_index = files::address_gid_index(*shown);
+  vector.grh.hop_limit = cm::kHopLimit;
   vector.grh.traffic_class = id.traffic_class;
   vector.is_global = 1;
   vector.port_num = 1;
   return vector;
 }
 
-QueuedEvent make_event(const Identifier& id, EventCode code, int status) {
-  QueuedEvent event;
-  event.owner = id.handle;
-  event.response.uid = id.tag.value;
-  event.response.id = id.handle.value;
-  event.response.event = static_cast<std::uint32_t>(code);
-  event.response.status = static_cast<std::uint32_t>(status);
-  return event;
-}
-
-QueuedEvent make_event(const Identifier& id, const cm::Event& event) {
+QueuedEvent make_event(const Context& context, const cm::Event& event) {
+  const cm::Identifier& id = context.id;
   const auto with_data = [&](EventCode code, int status) {
-    QueuedEvent queued = make_event(id, code, status);
+    QueuedEvent queued = make_event(context, code, status);
     set_private_data(queued.response.param.conn, event.private_data);
     return queued;
   };
@@ -81,24 +84,32 @@ QueuedEvent make_event(const Identifier& id, const cm::Event& event) {
     case cm::Event::Kind::kRejected:
       return with_data(EventCode::kRejected, static_cast<int>(event.reason));
     case cm::Event::Kind::kUnreachable:
-      return make_event(id, EventCode::kUnreachable, -ETIMEDOUT);
+      return make_event(context, EventCode::kUnreachable, -ETIMEDOUT);
     case cm::Event::Kind::kDisconnected:
-      return make_event(id, EventCode::kDisconnected, event.timed_out ? -ETIMEDOUT : 0);
+      return make_event(context, EventCode::kDisconnected, event.timed_out ? -ETIMEDOUT : 0);
     case cm::Event::Kind::kTimewaitOver:
-      return make_event(id, EventCode::kTimewaitExit, 0);
+      return make_event(context, EventCode::kTimewaitExit, 0);
     case cm::Event::Kind::kResolved: {
-      QueuedEvent queued = make_event(id, EventCode::kEstablished, 0);
+      QueuedEvent queued = make_event(context, EventCode::kEstablished, 0);
       set_datagram(queued.response.param.ud, id, id.query->qpn().value, id.query->qkey());
       set_private_data(queued.response.param.ud, event.private_data);
       return queued;
     }
     case cm::Event::Kind::kRefused:
-      return make_event(id, EventCode::kUnreachable, static_cast<int>(event.status));
+      return make_event(context, EventCode::kUnreachable, static_cast<int>(event.status));
+    case cm::Event::Kind::kAddressResolved:
+      return make_event(context, EventCode::kAddressResolved, 0);
+    case cm::Event::Kind::kNoRoute:
+      return make_event(context, EventCode::kAddressError, -EHOSTUNREACH);
+    case cm::Event::Kind::kRouteResolved:
+      return make_event(context, EventCode::kRouteResolved, 0);
+    case cm::Event::Kind::kConnectRequest:
+      break;
   }
   return {};
 }
 
-QueuedEvent make_request_event(const Identifier& listener, const Identifier& child,
+QueuedEvent make_request_event(const Context& listener, const cm::Identifier& child,
                                std::span<const std::byte> private_data) {
   QueuedEvent event = make_event(listener, EventCode::kConnectRequest, 0);
   event.response.id = child.handle.value;
@@ -114,8 +125,9 @@ QueuedEvent make_request_event(const Identifier& listener, const Identifier& chi
   return event;
 }
 
-QueuedEvent make_join_event(const Identifier& id, const Multicast& group) {
-  QueuedEvent event = make_event(id, EventCode::kMulticastJoin, 0);
+QueuedEvent make_join_event(const Context& context, const Multicast& group) {
+  QueuedEvent event = make_event(context, EventCode::kMulticastJoin, 0);
+  const cm::Identifier& id = context.id;
   event.response.uid = group.tag.value;
   event.response.id = group.handle.value;
   event.group = group.handle;

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "cm/outcome.h"
-#include "ucma/identifier.h"
+#include "ucma/context.h"
 
 namespace weft::ucma {
 
@@ -42,15 +42,14 @@ struct QueuedEvent {
   bool has_child = false, has_group = false;
 };
 
-QueuedEvent make_event(const Identifier& id, EventCode code, int status);
-/// What the connection's state machine tells.
-QueuedEvent make_event(const Identifier& id, const cm::Event& event);
+/// What the connection manager tells of an identifier, but for requests.
+QueuedEvent make_event(const Context& context, const cm::Event& event);
 /// To the listener's program: `child` wants to connect.
-QueuedEvent make_request_event(const Identifier& listener, const Identifier& child,
+QueuedEvent make_request_event(const Context& listener, const cm::Identifier& child,
                                std::span<const std::byte> private_data);
-QueuedEvent make_join_event(const Identifier& id, const Multicast& group);
+QueuedEvent make_join_event(const Context& context, const Multicast& group);
 
 /// How to reach the peer, or a group.
-ib_uverbs_ah_attr address_vector(const Identifier& id, const Gid& destination);
+ib_uverbs_ah_attr address_vector(const cm::Identifier& id, const Gid& destination);
 
 }  // namespace weft::ucma

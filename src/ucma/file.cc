@@ -11,8 +11,8 @@
 
 #include "host/event_signal.h"
 #include "obs/log.h"
-#include "ucma/agent.h"
 #include "ucma/call.h"
+#include "ucma/cm_device.h"
 #include "ucma/commands.h"
 
 namespace weft::ucma {
@@ -24,18 +24,18 @@ constexpr std::size_t kLeastEventBytes = offsetof(rdma_ucm_event_resp, reserved)
 }  // namespace
 
 std::unique_ptr<files::CharFile> File::open(int flags) {
-  Agent* const agent = Agent::mine();
-  if (agent == nullptr) return nullptr;
+  CmDevice* const device = CmDevice::mine();
+  if (device == nullptr) return nullptr;
   host::Fd count = [&] {
     const host::ForkHold hold;
     const int nonblocking = (flags & O_NONBLOCK) != 0 ? EFD_NONBLOCK : 0;
     return host::Fd(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC | nonblocking));
   }();
   if (!count) return nullptr;
-  std::unique_ptr<File> file(new File(*agent, std::move(count)));
-  agent->join_network();
-  const Agent::Guard guard(*agent);
-  if (const int error = agent->add(*file); error != 0) {
+  std::unique_ptr<File> file(new File(*device, std::move(count)));
+  device->join_network();
+  const CmDevice::Guard guard(*device);
+  if (const int error = device->add(*file); error != 0) {
     errno = error;
     return nullptr;
   }
@@ -43,9 +43,9 @@ std::unique_ptr<files::CharFile> File::open(int flags) {
 }
 
 File::~File() {
-  if (!usable()) return;  // a child's copy: its agent is another one
-  const Agent::Guard guard(agent_);
-  agent_.remove(*this);
+  if (!usable()) return;  // a child's copy: its device is another one
+  const CmDevice::Guard guard(device_);
+  device_.remove(*this);
 }
 
 bool File::nonblocking() const { return (fcntl(count_.get(), F_GETFL) & O_NONBLOCK) != 0; }
@@ -68,8 +68,8 @@ int File::command(std::span<const std::byte> bytes) {
   const Command handler = find_command(header.cmd, error);
   if (handler == nullptr) return error;
   std::shared_ptr<files::CharFile> other;  // let go after the lock, which its end takes
-  const Agent::Guard guard(agent_);
-  error = handler(Call{agent_, *this, in.first(header.in), header.out, other});
+  const CmDevice::Guard guard(device_);
+  error = handler(Call{device_, *this, in.first(header.in), header.out, other});
   obs::log().trace("rdma_cm: command {} gives {}", header.cmd, error);
   return error;
 }
@@ -81,8 +81,8 @@ int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
     int error = 0;
     if (deliver(in, out_bytes, error)) return error;
     if (nonblocking()) {
-      const Agent::Guard guard(agent_);
-      agent_.poll();
+      const CmDevice::Guard guard(device_);
+      device_.poll();
       if (events_.empty()) return EAGAIN;
       continue;
     }
@@ -96,13 +96,13 @@ int File::get_event(std::span<const std::byte> in, std::size_t out_bytes) {
 /// False: there is none.
 bool File::deliver(std::span<const std::byte> in, std::size_t out_bytes, int& error) {
   std::shared_ptr<files::CharFile> none;
-  const Agent::Guard guard(agent_);
+  const CmDevice::Guard guard(device_);
   if (events_.empty()) return false;
-  const Call call{agent_, *this, in, out_bytes, none};
+  const Call call{device_, *this, in, out_bytes, none};
   error = call.respond(call.read<rdma_ucm_get_event>().response, events_.front().response,
                        kLeastEventBytes);
   if (error != 0) return true;
-  agent_.reported(events_.front());
+  device_.reported(events_.front());
   take_out(events_.begin());
   return true;
 }

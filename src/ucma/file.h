@@ -1,7 +1,7 @@
 // One open file of the emulated rdma_cm device, an event channel to librdmacm. The program writes
 // commands to it and asks for events by a command too; its descriptor, an eventfd that counts the
 // events waiting, can be polled. Owned by files/; write() comes from any thread, the rest is called
-// under the agent's lock. A child after fork cannot use its parent's.
+// under the device's lock. A child after fork cannot use its parent's.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace weft::ucma {
 
-class Agent;
+class CmDevice;
 
 class File final : public files::CharFile {
  public:
@@ -38,7 +38,7 @@ class File final : public files::CharFile {
   void drop_of_group(Handle group);
 
  private:
-  File(Agent& agent, host::Fd count) : agent_(agent), count_(std::move(count)) {}
+  File(CmDevice& device, host::Fd count) : device_(device), count_(std::move(count)) {}
 
   bool usable() const { return count_.get() >= 0; }
   bool nonblocking() const;
@@ -48,7 +48,7 @@ class File final : public files::CharFile {
   QueuedEvent take_out(std::list<QueuedEvent>::iterator at);
   void count_down() const;
 
-  Agent& agent_;
+  CmDevice& device_;
   host::Fd count_;  // of the events in the queue
   std::list<QueuedEvent> events_;
   std::unordered_map<std::uint32_t, std::uint32_t> waiting_of_;  // events in the queue, by owner

@@ -29,7 +29,7 @@ Packet packet_with(std::uint32_t number) {
   return {kHere, kOther, {TransactionId(number), body}};
 }
 
-std::optional<HostExchange::Arrival> next(HostExchange& exchange) {
+std::optional<Arrival> next(HostExchange& exchange) {
   for (int i = 0; i < 100; ++i) {
     pollfd entry{exchange.fd(), POLLIN, 0};
     if (poll(&entry, 1, 50) != 1) continue;
@@ -124,7 +124,7 @@ TEST(HostExchange, the_end_of_a_peer_is_seen_after_its_last_message) {
   const auto arrived = next(*server);
   server->send(arrived->link, packet_with(2));
   server.reset();
-  std::vector<HostExchange::Arrival> arrivals;
+  std::vector<Arrival> arrivals;
   for (int i = 0; i < 100 && (arrivals.empty() || arrivals.back().packet); ++i) {
     pollfd entry{client.fd(), POLLIN, 0};
     poll(&entry, 1, 50);

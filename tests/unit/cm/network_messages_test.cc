@@ -53,41 +53,41 @@ std::optional<Packet> next_packet(HostExchange& exchange) {
   return {};
 }
 
-TEST(HandOver, brings_a_question_to_whoever_has_the_port) {
+TEST(ForwardLocally, brings_a_question_to_whoever_has_the_port) {
   auto server = HostExchange::create().value();
   const Port port = unused_port();
   ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAddress, kThisHost}, {}));
-  ASSERT_EQ(hand_over(question_for<Request>(port)), HandedOver::kTaken);
+  ASSERT_EQ(forward_locally(question_for<Request>(port)), Forwarded::kTaken);
   EXPECT_EQ(next_packet(server), question_for<Request>(port));
-  ASSERT_EQ(hand_over(question_for<ServiceRequest>(port)), HandedOver::kTaken);
+  ASSERT_EQ(forward_locally(question_for<ServiceRequest>(port)), Forwarded::kTaken);
   EXPECT_EQ(next_packet(server), question_for<ServiceRequest>(port));
 }
 
-TEST(HandOver, finds_a_port_that_is_bound_to_all_addresses) {
+TEST(ForwardLocally, finds_a_port_that_is_bound_to_all_addresses) {
   auto server = HostExchange::create().value();
   const Port port = unused_port();
   ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAnyIpv4}, {}));
-  ASSERT_EQ(hand_over(question_for<Request>(port)), HandedOver::kTaken);
+  ASSERT_EQ(forward_locally(question_for<Request>(port)), Forwarded::kTaken);
   EXPECT_EQ(next_packet(server), question_for<Request>(port));
   Gid ipv6;
   ipv6.raw[0] = 0xFD;
   Packet packet = question_for<Request>(port, ipv6);
   packet.destination = ipv6;
-  EXPECT_EQ(hand_over(packet), HandedOver::kNobody);
+  EXPECT_EQ(forward_locally(packet), Forwarded::kNobody);
 }
 
-TEST(HandOver, brings_an_answer_to_whoever_has_the_number) {
+TEST(ForwardLocally, brings_an_answer_to_whoever_has_the_number) {
   auto first = HostExchange::create().value(), second = HostExchange::create().value();
   const auto one = first.claim_block(base::system_random()),
              other = second.claim_block(base::system_random());
   ASSERT_TRUE(one && other);
   ASSERT_NE(*one, *other);
   const Packet packet = ready_for(CommId(std::uint32_t{other->value} << 16 | 5));
-  ASSERT_EQ(hand_over(packet), HandedOver::kTaken);
+  ASSERT_EQ(forward_locally(packet), Forwarded::kTaken);
   EXPECT_EQ(next_packet(second), packet);
 }
 
-TEST(HandOver, keeps_the_order_of_messages) {
+TEST(ForwardLocally, keeps_the_order_of_messages) {
   auto server = HostExchange::create().value();
   const auto block = server.claim_block(base::system_random());
   ASSERT_TRUE(block);
@@ -98,7 +98,7 @@ TEST(HandOver, keeps_the_order_of_messages) {
   std::uint32_t sent = 0, seen = 0;
   for (const std::uint32_t burst : {2, 3, 200}) {
     for (std::uint32_t i = 0; i < burst; ++i) {
-      ASSERT_EQ(hand_over(numbered(sent++)), HandedOver::kTaken);
+      ASSERT_EQ(forward_locally(numbered(sent++)), Forwarded::kTaken);
     }
     for (int round = 0; round < 1000 && seen < sent; ++round) {
       // As the agent waits. It moves what it finds to the end of the kernel's list.
@@ -114,13 +114,13 @@ TEST(HandOver, keeps_the_order_of_messages) {
   }
 }
 
-TEST(HandOver, leaves_nothing_to_be_told_when_it_ends) {
+TEST(ForwardLocally, leaves_nothing_to_be_told_when_it_ends) {
   auto server = HostExchange::create().value();
   const auto block = server.claim_block(base::system_random());
   ASSERT_TRUE(block);
   const Packet packet = ready_for(CommId(std::uint32_t{block->value} << 16 | 5));
-  ASSERT_EQ(hand_over(packet), HandedOver::kTaken);
-  std::vector<HostExchange::Arrival> arrivals;
+  ASSERT_EQ(forward_locally(packet), Forwarded::kTaken);
+  std::vector<Arrival> arrivals;
   pollfd entry{server.fd(), POLLIN, 0};
   while (poll(&entry, 1, arrivals.empty() ? 20'000 : 0) == 1) {
     for (auto& each : server.collect()) arrivals.push_back(std::move(each));
@@ -129,18 +129,19 @@ TEST(HandOver, leaves_nothing_to_be_told_when_it_ends) {
   EXPECT_EQ(arrivals[0].packet, packet);
 }
 
-TEST(HandOver, says_when_it_is_for_nobody) {
-  EXPECT_EQ(hand_over(question_for<Request>(unused_port())), HandedOver::kNobody);
-  EXPECT_EQ(hand_over(ready_for(CommId(0))), HandedOver::kNobody);
+TEST(ForwardLocally, says_when_it_is_for_nobody) {
+  EXPECT_EQ(forward_locally(question_for<Request>(unused_port())), Forwarded::kNobody);
+  EXPECT_EQ(forward_locally(ready_for(CommId(0))), Forwarded::kNobody);
   CommIdBlock gone;
   {
     auto exchange = HostExchange::create().value();
     gone = exchange.claim_block(base::system_random()).value();
   }
-  EXPECT_EQ(hand_over(ready_for(CommId(std::uint32_t{gone.value} << 16 | 5))), HandedOver::kNobody);
+  EXPECT_EQ(forward_locally(ready_for(CommId(std::uint32_t{gone.value} << 16 | 5))),
+            Forwarded::kNobody);
 }
 
-TEST(HandOver, brings_a_question_to_the_address_where_its_frame_arrived) {
+TEST(ForwardLocally, brings_a_question_to_the_address_where_its_frame_arrived) {
   auto server = HostExchange::create().value();
   const Gid loopback = Gid::ipv4(127, 0, 0, 1), other = Gid::ipv4(10, 1, 2, 9);
   const Port port = unused_port();
@@ -148,8 +149,8 @@ TEST(HandOver, brings_a_question_to_the_address_where_its_frame_arrived) {
   ASSERT_TRUE(server.bind({kUdpSpace, port, Place::Kind::kAddress, other}, {}));
   // Whatever the private data claims.
   for (const Gid& claimed : {loopback, other}) {
-    EXPECT_EQ(hand_over(question_for<Request>(port, claimed)), HandedOver::kNobody);
-    EXPECT_EQ(hand_over(question_for<ServiceRequest>(port, claimed)), HandedOver::kNobody);
+    EXPECT_EQ(forward_locally(question_for<Request>(port, claimed)), Forwarded::kNobody);
+    EXPECT_EQ(forward_locally(question_for<ServiceRequest>(port, claimed)), Forwarded::kNobody);
   }
 }
 

@@ -11,7 +11,7 @@
 #include "cm/service_id.h"
 #include "network/address.h"
 #include "support/two_hosts.h"
-#include "ucma/local_addresses.h"
+#include "ucma/shown_devices.h"
 #include "ucma_kit.h"
 #include "verbs/controller.h"
 
@@ -31,7 +31,7 @@ Gid gid(const char* text) { return network::parse_address(text).value(); }
 /// False: a test before this one in the same process has read the list already.
 bool show_device(const char* address) {
   setenv("WEFT_DEVICES", (std::string("weft0=") + address).c_str(), 1);
-  return device_with(gid(address)) != nullptr;
+  return shown_with(gid(address)) != nullptr;
 }
 
 /// True: the next event is a request that tells these addresses.

@@ -43,7 +43,8 @@ struct FarListener {
 TEST(UcmaNetwork, a_request_of_another_host_reaches_the_listener) {
   FarListener server;
   ASSERT_NO_FATAL_FAILURE(server.listen());
-  ASSERT_EQ(cm::hand_over(request_from(kFar, server.listener.port(), 7)), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(request_from(kFar, server.listener.port(), 7)),
+            cm::Forwarded::kTaken);
   const auto event = server.channel.next();
   ASSERT_TRUE(event);
   EXPECT_EQ(static_cast<EventCode>(event->event), EventCode::kConnectRequest);
@@ -62,10 +63,10 @@ TEST(UcmaNetwork, the_same_request_again_is_no_second_one) {
   FarListener server;
   ASSERT_NO_FATAL_FAILURE(server.listen());
   const std::uint16_t port = server.listener.port();
-  ASSERT_EQ(cm::hand_over(request_from(kFar, port, 8)), cm::HandedOver::kTaken);
-  ASSERT_EQ(cm::hand_over(request_from(kFar, port, 8)), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(request_from(kFar, port, 8)), cm::Forwarded::kTaken);
+  ASSERT_EQ(cm::forward_locally(request_from(kFar, port, 8)), cm::Forwarded::kTaken);
   // Numbers are each host's own.
-  ASSERT_EQ(cm::hand_over(request_from(kFarther, port, 8)), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(request_from(kFarther, port, 8)), cm::Forwarded::kTaken);
   const auto first = server.channel.next(), second = server.channel.next();
   ASSERT_TRUE(first && second);
   EXPECT_NE(first->id, second->id);
@@ -77,10 +78,10 @@ TEST(UcmaNetwork, a_request_for_longer_frames_than_the_device_carries_is_refused
   ASSERT_NO_FATAL_FAILURE(server.listen());
   cm::Packet packet = request_from(kFar, server.listener.port(), 9);
   std::get<cm::Request>(packet.message.body).mtu_code = 6;  // 4096 has 5
-  ASSERT_EQ(cm::hand_over(packet), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(packet), cm::Forwarded::kTaken);
   EXPECT_FALSE(server.channel.next(200)) << "the program never hears of it";
   std::get<cm::Request>(packet.message.body).mtu_code = 5;
-  ASSERT_EQ(cm::hand_over(packet), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(packet), cm::Forwarded::kTaken);
   EXPECT_TRUE(server.channel.next()) << "nothing of it is left";
 }
 
@@ -99,7 +100,7 @@ TEST(UcmaNetwork, a_listener_on_loopback_is_not_reached_from_another_host) {
   const Gid elsewhere = Gid::ipv4(192, 0, 2, 1), arrived_at = Gid::ipv4(192, 0, 2, 9);
   cm::Packet packet = request_from(elsewhere, port, 10);  // its private data say: to 127.0.0.1
   packet.destination = arrived_at;
-  EXPECT_EQ(cm::hand_over(packet), cm::HandedOver::kNobody);
+  EXPECT_EQ(cm::forward_locally(packet), cm::Forwarded::kNobody);
   ASSERT_NO_FATAL_FAILURE(deliver(packet, port, "127.0.0.1"));
   packet.destination = kListening;
   ASSERT_NO_FATAL_FAILURE(deliver(packet, port, "127.0.0.1"));
@@ -111,7 +112,7 @@ TEST(UcmaNetwork, a_request_that_claims_another_source_is_dropped) {
   ASSERT_NO_FATAL_FAILURE(server.listen());
   cm::Packet packet = request_from(kFar, server.listener.port(), 11);
   packet.source = kFarther;
-  ASSERT_EQ(cm::hand_over(packet), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(packet), cm::Forwarded::kTaken);
   EXPECT_FALSE(server.channel.next(200));
 }
 
@@ -123,9 +124,9 @@ TEST(UcmaNetwork, a_listener_on_all_addresses_is_told_where_the_frame_came_from_
   const std::uint16_t port = listener.port();
   cm::Packet lie = request_from(kFar, port, 12);  // its private data say: to 127.0.0.1
   lie.destination = Gid::ipv4(127, 0, 0, 5);
-  ASSERT_EQ(cm::hand_over(lie), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(lie), cm::Forwarded::kTaken);
   EXPECT_FALSE(channel.next(200));
-  ASSERT_EQ(cm::hand_over(request_from(kFar, port, 13)), cm::HandedOver::kTaken);
+  ASSERT_EQ(cm::forward_locally(request_from(kFar, port, 13)), cm::Forwarded::kTaken);
   const auto event = channel.next();
   ASSERT_TRUE(event);
   const auto route = Id{&channel, event->id}.route();

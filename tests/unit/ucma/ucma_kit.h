@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "files/char_numbers.h"
+#include "files/device_list.h"
 #include "files/fd_table.h"
 #include "ucma/events.h"
 #include "ucma/install.h"

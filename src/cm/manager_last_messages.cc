@@ -1,14 +1,12 @@
 #include <algorithm>
 
-#include "ucma/agent.h"
-#include "ucma/clock.h"
-#include "verbs/process.h"
+#include "cm/manager.h"
 
 // The end of a connection reaches its program behind the messages that the connection brought. On a
 // network a disconnect comes long after them; on one host it is as fast as they are, and a program
 // that destroys its queue pair at that news, before it has looked for messages, would lose the
 // last ones (libfabric's verbs provider is such a program).
-namespace weft::ucma {
+namespace weft::cm {
 namespace {
 
 /// A program that fetches nothing for so long is not going to.
@@ -17,34 +15,36 @@ constexpr Nanoseconds kFirstLook_ns = 1'000'000;
 
 }  // namespace
 
-void Agent::report(Identifier& id, const cm::Event& event) {
-  const bool ends = event.kind == cm::Event::Kind::kDisconnected && !id.ended_here;
-  if (id.held.empty() && !(ends && has_unfetched(id))) return post(id, make_event(id, event));
+void Manager::report(Identifier& id, const Event& event, Nanoseconds now, Actions& out) {
+  const bool ends = event.kind == Event::Kind::kDisconnected && !id.ended_here;
+  if (id.held.empty() && !(ends && has_unfetched(id))) {
+    out.push_back(Notify{id.handle, event});
+    return;
+  }
   const bool first = id.held.empty();
   id.held.push_back(event);
   if (!first) return;
-  id.held_since = now();
+  id.held_since = now;
   arm(id.held_since + kFirstLook_ns);
 }
 
-bool Agent::has_unfetched(const Identifier& id) {
-  const auto table = verbs::process_environment().directory->find(id.local_gid, id.local_qpn);
-  return table != nullptr && table->has_unfetched(id.local_qpn);
+bool Manager::has_unfetched(const Identifier& id) {
+  return devices_.has_unfetched(id.local_gid, id.local_qpn);
 }
 
-Nanoseconds Agent::release_held(Identifier& id, Nanoseconds now) {
+Nanoseconds Manager::release_held(Identifier& id, Nanoseconds now, Actions& out) {
   const Nanoseconds waited = now - id.held_since;
   if (waited >= kPatience_ns || !has_unfetched(id)) {
-    post_held(id);
+    tell_held(id, out);
     return kNever;
   }
   // Less and less often: there may be thousands of such connections.
   return std::min(now + std::max(waited, kFirstLook_ns), id.held_since + kPatience_ns);
 }
 
-void Agent::post_held(Identifier& id) {
-  for (const cm::Event& event : id.held) post(id, make_event(id, event));
+void Manager::tell_held(Identifier& id, Actions& out) {
+  for (const Event& event : id.held) out.push_back(Notify{id.handle, event});
   id.held.clear();
 }
 
-}  // namespace weft::ucma
+}  // namespace weft::cm
