@@ -37,7 +37,7 @@ struct XrcObject;
 class ProtectionDomain;
 class CompletionQueue;
 class QueuePair;
-struct Inside;  // verbs/inside.h: for the folders that stand on this one
+struct Internals;  // verbs/internals.h: for the folders above this one
 
 // ---- devices ----------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class MemoryWindow {
 
  private:
   friend class ProtectionDomain;
-  friend struct Inside;
+  friend struct Internals;
   MemoryWindow(std::shared_ptr<PdObject> pd, RemoteKey rkey, WindowType type);
   std::shared_ptr<PdObject> pd_;
   RemoteKey rkey_;
@@ -204,7 +204,7 @@ class CompletionChannel {
 
  private:
   friend class Device;
-  friend struct Inside;
+  friend struct Internals;
   explicit CompletionChannel(std::shared_ptr<ChannelObject> object);
   std::shared_ptr<ChannelObject> object_;
 };
@@ -227,7 +227,7 @@ class CompletionQueue {
  private:
   friend class Device;
   friend class ProtectionDomain;
-  friend struct Inside;
+  friend struct Internals;
   explicit CompletionQueue(std::shared_ptr<CqObject> object);
   std::shared_ptr<CqObject> object_;
 };
@@ -244,7 +244,7 @@ class SharedReceiveQueue {
 
  private:
   friend class ProtectionDomain;
-  friend struct Inside;
+  friend struct Internals;
   explicit SharedReceiveQueue(std::shared_ptr<SrqObject> object);
   std::shared_ptr<SrqObject> object_;
 };
@@ -316,7 +316,7 @@ class QueuePair {
 
  private:
   friend class ProtectionDomain;
-  friend struct Inside;
+  friend struct Internals;
   explicit QueuePair(std::unique_ptr<QpObject> object);
   std::unique_ptr<QpObject> object_;
 };

@@ -91,7 +91,7 @@ ibv_wc completion_of(const Cq& cq, const Completion& completion) {
 int poll_cq(ibv_cq* shown, int most, ibv_wc* out) {
   if (most <= 0) return 0;
   Cq& cq = Cq::of(shown);
-  verbs::CqObject& object = verbs::Inside::of(cq.cq);
+  verbs::CqObject& object = verbs::Internals::of(cq.cq);
   if (object.queue.empty()) {
     Completion received;
     if (object.controller->receive(object.queue, &received)) {
@@ -139,7 +139,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   cq->stamps = (attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)) != 0;
   if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
-    verbs::Inside::of(cq->cq).queue.ignore_overrun();
+    verbs::Internals::of(cq->cq).queue.ignore_overrun();
   }
   if (has_parent) {
     cq->parent = Pd::of(attr->parent_domain).state;
@@ -156,7 +156,7 @@ using weft::shim::Context;
 using weft::shim::Cq;
 using weft::shim::is_ours;
 using weft::shim::refuse;
-using weft::verbs::Inside;
+using weft::verbs::Internals;
 
 extern "C" {
 
@@ -210,7 +210,7 @@ int ibv_destroy_cq(ibv_cq* shown) {
   context.controller().events().forget(weft::Qpn(), cq.cq.number());
   if (shown->channel != nullptr) {
     Channel& channel = Channel::of(shown->channel);
-    Inside::of(channel.channel).forget(cq.cq.number());
+    Internals::of(channel.channel).forget(cq.cq.number());
     --channel.users;
   }
   weft::shim::wait_for_acknowledgement(cq);
@@ -225,7 +225,7 @@ int ibv_get_cq_event(ibv_comp_channel* shown, ibv_cq** cq, void** owner) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_get_cq_event, -1, shown, cq, owner);
   Channel& channel = Channel::of(shown);
   Context& context = Context::of(shown->context);
-  weft::verbs::ChannelObject& object = Inside::of(channel.channel);
+  weft::verbs::ChannelObject& object = Internals::of(channel.channel);
   // In a child after fork the events are the parent's.
   int error = context.controller().inherited() ? ENODEV : 0;
   bool waited = false;

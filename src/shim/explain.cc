@@ -162,7 +162,7 @@ std::string why_local(const Qp& qp, const NotedRequest& request, bool writes) {
 }
 
 std::string why_remote(Qp& qp, const NotedRequest& request) {
-  queue::QueuePair& core = *verbs::Inside::of(qp.qp).core;
+  queue::QueuePair& core = *verbs::Internals::of(qp.qp).core;
   const PeerView view =
       core.path != nullptr ? core.path->look_at_peer(core, request.remote.key) : PeerView{};
   const bool atomic = transport::is_atomic(request.op);
@@ -227,7 +227,7 @@ std::string why_remote(Qp& qp, const NotedRequest& request) {
 }
 
 std::string why_unheard(Qp& qp) {
-  queue::QueuePair& core = *verbs::Inside::of(qp.qp).core;
+  queue::QueuePair& core = *verbs::Internals::of(qp.qp).core;
   const PeerView view =
       core.path != nullptr ? core.path->look_at_peer(core, RemoteKey()) : PeerView{};
   switch (view.peer) {

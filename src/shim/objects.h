@@ -21,7 +21,7 @@
 #include "shim/command_file.h"
 #include "shim/explain.h"
 #include "shim/numbered.h"
-#include "verbs/inside.h"
+#include "verbs/internals.h"
 #include "weft/verbs.h"
 
 #undef ibv_get_device_list

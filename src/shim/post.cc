@@ -77,7 +77,7 @@ bool convert(const ibv_send_wr& from, ibv_qp_type type, SendRequest& to) {
 
 void took(const ibv_send_wr& wr) {
   if (wr.opcode == IBV_WR_BIND_MW) [[unlikely]] {
-    verbs::Inside::set_key(*Mw::of(wr.bind_mw.mw).window, RemoteKey(wr.bind_mw.rkey));
+    verbs::Internals::set_key(*Mw::of(wr.bind_mw.mw).window, RemoteKey(wr.bind_mw.rkey));
   }
 }
 
@@ -96,7 +96,7 @@ bool write_at_once(const Qp& qp, const ibv_send_wr& wr) {
   request.flags = static_cast<SendFlags>(wr.send_flags & kKnownFlags);
   request.sges = sges_of(wr.sg_list, 1);
   request.remote = {wr.wr.rdma.remote_addr, RemoteKey(wr.wr.rdma.rkey)};
-  return verbs::Inside::post_at_once(qp.qp, request);
+  return verbs::Internals::fast_post(qp.qp, request);
 }
 
 /// One after the other: `bad` is exact, and each is on its way before the next is looked at.
@@ -170,7 +170,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* shown, ibv_mw_bind* bind) {
   request.flags = static_cast<SendFlags>(bind->send_flags & kKnownFlags);
   const auto done = Qp::of(qp).qp.post_send(request);
   if (!done) return errno_of(done.error());
-  verbs::Inside::set_key(*mw.window, next);
+  verbs::Internals::set_key(*mw.window, next);
   shown->rkey = next.value;
   return 0;
 }

@@ -162,7 +162,7 @@ void set_posting(Qp& qp) {
                         const ibv_mw_bind_info* info) {
     SendRequest& request = begin(at, SendOp::kBind);
     request.bind = bind_request(Mw::of(mw), RemoteKey(rkey), *info).bind;
-    verbs::Inside::set_key(*Mw::of(mw).window, RemoteKey(rkey));
+    verbs::Internals::set_key(*Mw::of(mw).window, RemoteKey(rkey));
   };
   shown.wr_local_inv = [](ibv_qp_ex* at, std::uint32_t rkey) {
     begin(at, SendOp::kLocalInvalidate).invalidate_key = RemoteKey(rkey);

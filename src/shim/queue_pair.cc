@@ -194,7 +194,7 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
 
 void forget_completions(const ibv_qp& qp, queue::CompletionQueue::Forgotten what) {
   for (ibv_cq* cq : {qp.send_cq, qp.recv_cq}) {
-    if (cq != nullptr) verbs::Inside::of(Cq::of(cq).cq).queue.forget(Qpn(qp.qp_num), what);
+    if (cq != nullptr) verbs::Internals::of(Cq::of(cq).cq).queue.forget(Qpn(qp.qp_num), what);
   }
 }
 
@@ -252,7 +252,7 @@ using weft::shim::Pd;
 using weft::shim::Qp;
 using weft::shim::refuse;
 using weft::shim::Srq;
-using weft::verbs::Inside;
+using weft::verbs::Internals;
 
 extern "C" {
 

@@ -348,7 +348,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
 
 // ---- posting --------------------------------------------------------------------------------
 
-bool Controller::post_at_once_by_others(queue::QueuePair& qp, const SendRequest& request) {
+bool Controller::fast_post_by_others(queue::QueuePair& qp, const SendRequest& request) {
   if (!qp.send_lock.try_lock()) return false;
   const std::lock_guard guard(qp.send_lock, std::adopt_lock);
   return execute_at_once(qp, request);

@@ -31,7 +31,7 @@
 
 namespace weft::verbs {
 
-/// What a controller stands on. Everything outlives it.
+/// What a controller is given by its process or node. Everything outlives it.
 struct Environment {
   base::Clock* clock;
   base::Random* random;
@@ -69,7 +69,7 @@ class Controller final : public path::QueuePairTable {
   void set_on_close(std::function<void()> on_close) { on_close_ = std::move(on_close); }
 
   /// Made by this process's parent, before fork: its threads and links stayed there, and so may
-  /// have its locks. Handles of it do nothing here, and what they stand on is never freed.
+  /// have its locks. Handles of it do nothing here, and their parents are never freed.
   bool inherited() const { return generation_ != host::fork_generation(); }
   Result<void> check_ours() const;
 
@@ -111,11 +111,11 @@ class Controller final : public path::QueuePairTable {
                       QpAttribute given);
   Result<void> post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,
                          std::size_t* posted);
-  /// The short way of post_send for one request; false: take the long way. The lock is never let go
-  /// of, so it keeps the path where it is.
-  static bool post_at_once(queue::QueuePair& qp, const SendRequest& request) {
+  /// The fast path of post_send for one request; false: nothing was done. The lock is held all the
+  /// time, so it keeps the path where it is.
+  static bool fast_post(queue::QueuePair& qp, const SendRequest& request) {
     if (!qp.send_lock.try_enter()) [[unlikely]]
-      return post_at_once_by_others(qp, request);
+      return fast_post_by_others(qp, request);
     const bool done = execute_at_once(qp, request);
     qp.send_lock.leave();
     return done;
@@ -131,7 +131,7 @@ class Controller final : public path::QueuePairTable {
       waiting_.give_way();
   }
 
-  /// The short way of a poll that has found its queue empty: the completion that it waits for, if
+  /// The fast path of a poll that has found its queue empty: the completion that it waits for, if
   /// there is one. False: poll(), and look again.
   bool receive(const queue::CompletionQueue& cq, Completion* out) {
     return !inherited() && engine_.receive(cq, out);
@@ -152,7 +152,7 @@ class Controller final : public path::QueuePairTable {
            qp.path->execute_at_once(qp, request);
   }
   /// For a thread that the lock does not lean towards.
-  static bool post_at_once_by_others(queue::QueuePair& qp, const SendRequest& request);
+  static bool fast_post_by_others(queue::QueuePair& qp, const SendRequest& request);
   Controller(const Environment& environment, ControllerSetup setup);
 
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);

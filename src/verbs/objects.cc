@@ -8,16 +8,16 @@
 
 namespace weft::verbs {
 
-std::shared_ptr<const QpGround> PdObject::share(QpGround ground) {
-  const std::lock_guard guard(ground_lock);
-  auto same = last_ground.lock();
-  if (same != nullptr && *same == ground) return same;
+std::shared_ptr<const QpParents> PdObject::share(QpParents parents) {
+  const std::lock_guard guard(parents_lock);
+  auto same = last_parents.lock();
+  if (same != nullptr && *same == parents) return same;
   try {
-    same = std::make_shared<const QpGround>(std::move(ground));
+    same = std::make_shared<const QpParents>(std::move(parents));
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  last_ground = same;
+  last_parents = same;
   return same;
 }
 

@@ -1,4 +1,4 @@
-// What is behind the handles of include/weft/verbs.h. Each keeps alive what it stands on.
+// What is behind the handles of include/weft/verbs.h. Each keeps its parents alive.
 #pragma once
 
 #include <atomic>
@@ -16,17 +16,17 @@
 
 namespace weft::verbs {
 
-struct QpGround;
+struct QpParents;
 
 struct PdObject {
-  /// One that is like it, if the last queue pair stands on such a one. Null without memory.
-  std::shared_ptr<const QpGround> share(QpGround ground);
+  /// The last queue pair's, if they are the same. Null without memory.
+  std::shared_ptr<const QpParents> share(QpParents parents);
 
   std::shared_ptr<Controller> controller;
   PdId id;
   memory::Vmm* space = nullptr;  ///< the process that it belongs to
-  base::Lock ground_lock;
-  std::weak_ptr<const QpGround> last_ground;
+  base::Lock parents_lock;
+  std::weak_ptr<const QpParents> last_parents;
 };
 
 /// Events of completion queues, behind a descriptor.
@@ -95,27 +95,28 @@ struct XrcObject : queue::XrcDomain {
   std::shared_ptr<Controller> controller;
 };
 
-/// What a queue pair stands on: the same for thousands of them.
-struct QpGround {
+/// The objects that a queue pair was made of, which it keeps alive: thousands of queue pairs share
+/// them.
+struct QpParents {
   std::shared_ptr<PdObject> pd;
   std::shared_ptr<CqObject> send_cq;
   std::shared_ptr<CqObject> receive_cq;
   std::shared_ptr<SrqObject> shared_receive;
   std::shared_ptr<XrcObject> xrc;  ///< of a target
 
-  bool operator==(const QpGround&) const = default;
+  bool operator==(const QpParents&) const = default;
 };
 
 struct QpObject {
   ~QpObject() {
     if (core == nullptr) return;
     controller().destroy_queue_pair(*core);
-    if (ground->xrc != nullptr) ground->xrc->remove_target();
+    if (parents->xrc != nullptr) parents->xrc->remove_target();
   }
 
-  Controller& controller() const { return *ground->pd->controller; }
+  Controller& controller() const { return *parents->pd->controller; }
 
-  std::shared_ptr<const QpGround> ground;
+  std::shared_ptr<const QpParents> parents;
   queue::QueuePair* core = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// What the controllers of a real process stand on: the steady clock, the directory of this process,
+// What a real process gives to its controllers: the steady clock, the directory of this process,
 // its memory, its management agents, and the helper thread. Made at first use and never destroyed,
 // so that code which runs at exit still finds it. Any thread.
 #pragma once

@@ -142,8 +142,8 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
     }
   }
   std::unique_ptr<QpObject> object(new (std::nothrow) QpObject);
-  auto ground = object_->share({object_, send_cq.object_, receive_cq.object_, shared, xrc});
-  if (object == nullptr || ground == nullptr) {
+  auto parents = object_->share({object_, send_cq.object_, receive_cq.object_, shared, xrc});
+  if (object == nullptr || parents == nullptr) {
     return fail(Errc::kOutOfMemory, "no memory for a queue pair");
   }
   auto core = controller->create_queue_pair({.service = options.service,
@@ -159,7 +159,7 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
   if (!core) return tl::unexpected(core.error());
   if (xrc != nullptr) xrc->add_target();  // QpObject takes it back
   object->core = *core;
-  object->ground = std::move(ground);
+  object->parents = std::move(parents);
   return QueuePair(std::move(object));
 }
 

@@ -26,7 +26,7 @@ Mtu fitting_mtu(const QpObject& object, const QueuePairAttributes& attributes) {
   return std::min(attributes.path_mtu, controller.max_mtu(attributes.port));
 }
 
-/// Out of line, so that the short way of post_send stays short.
+/// Out of line, so that the fast path of post_send stays small.
 [[gnu::noinline]] Result<void> post_one(QpObject& object, const SendRequest& request) {
   std::size_t posted = 0;
   return object.controller().post_send(*object.core, {&request, 1}, &posted);
@@ -115,7 +115,7 @@ Result<void> QueuePair::post_send(std::span<const SendRequest> requests, std::si
 }
 
 Result<void> QueuePair::post_send(const SendRequest& request) {
-  if (Controller::post_at_once(*object_->core, request)) [[likely]]
+  if (Controller::fast_post(*object_->core, request)) [[likely]]
     return {};
   return post_one(*object_, request);
 }

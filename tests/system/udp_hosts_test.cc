@@ -22,7 +22,7 @@
 #include "support/udp_kit.h"
 
 #include "queue/path.h"
-#include "verbs/inside.h"
+#include "verbs/internals.h"
 
 namespace {
 
@@ -189,7 +189,7 @@ int be_written_to(int fd, const char* address) {
 using Peer = weft::queue::PeerView::Peer;
 /// What an explanation of its silence would say.
 Peer seen_from(v::QueuePair& qp) {
-  weft::queue::QueuePair& core = *v::Inside::of(qp).core;
+  weft::queue::QueuePair& core = *v::Internals::of(qp).core;
   return core.path->look_at_peer(core, weft::RemoteKey()).peer;
 }
 

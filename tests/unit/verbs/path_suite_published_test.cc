@@ -5,7 +5,7 @@
 #include <future>
 
 #include "support/path_suite.h"
-#include "verbs/inside.h"
+#include "verbs/internals.h"
 
 namespace weft::test {
 namespace {
@@ -85,7 +85,7 @@ TEST_P(PublishedPeers, looking_at_one_does_not_keep_it) {
   Memory memory(b, 64);
   EXPECT_TRUE(goes_while_the_thread_lives(
       [&] {
-        queue::QueuePair& core = *verbs::Inside::of(link.a).core;
+        queue::QueuePair& core = *verbs::Internals::of(link.a).core;
         core.path->look_at_peer(core, memory.remote().key);
       },
       link.b));

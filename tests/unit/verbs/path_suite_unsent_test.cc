@@ -6,7 +6,7 @@
 
 #include "queue/completion_queue.h"
 #include "support/path_suite.h"
-#include "verbs/inside.h"
+#include "verbs/internals.h"
 
 namespace weft::test {
 namespace {
@@ -146,7 +146,7 @@ class UnsentAnswers : public UnsentFrames {
     when_built(b.device.address(), [&] {
       built = true;
       // Looks without making progress: the program may, in another thread, at any time.
-      queue::CompletionQueue& cq = verbs::Inside::of(b.sends).queue;
+      queue::CompletionQueue& cq = verbs::Internals::of(b.sends).queue;
       std::array<Completion, 4> some;
       const std::size_t n = cq.poll(some);
       for (std::size_t i = 0; i < n; ++i) too_early |= some[i].wr_id == 2;
@@ -214,7 +214,7 @@ TEST_P(UnsentAnswers, that_are_refused_do_not_hold_up_the_local_work_behind_them
   b.device.controller()->poll();
   // Both are done in that round; a look that makes progress would make up for it.
   std::array<Completion, 4> done;
-  ASSERT_EQ(verbs::Inside::of(b.sends).queue.poll(done), 2u);
+  ASSERT_EQ(verbs::Internals::of(b.sends).queue.poll(done), 2u);
   EXPECT_TRUE(is_done(done[0], 3, CompletionOp::kRead, 8));
   EXPECT_EQ(done[1].wr_id, 4u);
 }

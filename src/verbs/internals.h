@@ -7,16 +7,16 @@
 
 namespace weft::verbs {
 
-struct Inside {
+struct Internals {
   static ChannelObject& of(const CompletionChannel& handle) { return *handle.object_; }
   static CqObject& of(const CompletionQueue& handle) { return *handle.object_; }
   static SrqObject& of(const SharedReceiveQueue& handle) { return *handle.object_; }
   /// For those who bind without bind_request(): the key that the window has, or will have.
   static void set_key(MemoryWindow& window, RemoteKey rkey) { window.rkey_ = rkey; }
   static QpObject& of(const QueuePair& handle) { return *handle.object_; }
-  /// The short way of post_send(); false: nothing was done.
-  static bool post_at_once(const QueuePair& handle, const SendRequest& request) {
-    return Controller::post_at_once(*handle.object_->core, request);
+  /// The fast path of post_send(); false: nothing was done.
+  static bool fast_post(const QueuePair& handle, const SendRequest& request) {
+    return Controller::fast_post(*handle.object_->core, request);
   }
 };
 
