@@ -30,7 +30,7 @@ namespace weft::verbs {
 class Controller;
 struct PdObject;
 struct CqObject;
-struct ChannelObject;
+struct CompChannelObject;
 struct SrqObject;
 struct QpObject;
 struct XrcObject;
@@ -205,8 +205,8 @@ class CompletionChannel {
  private:
   friend class Device;
   friend struct Internals;
-  explicit CompletionChannel(std::shared_ptr<ChannelObject> object);
-  std::shared_ptr<ChannelObject> object_;
+  explicit CompletionChannel(std::shared_ptr<CompChannelObject> object);
+  std::shared_ptr<CompChannelObject> object_;
 };
 
 class CompletionQueue {

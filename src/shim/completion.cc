@@ -225,7 +225,7 @@ int ibv_get_cq_event(ibv_comp_channel* shown, ibv_cq** cq, void** owner) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_get_cq_event, -1, shown, cq, owner);
   Channel& channel = Channel::of(shown);
   Context& context = Context::of(shown->context);
-  weft::verbs::ChannelObject& object = Internals::of(channel.channel);
+  weft::verbs::CompChannelObject& object = Internals::of(channel.channel);
   // In a child after fork the events are the parent's.
   int error = context.controller().inherited() ? ENODEV : 0;
   bool waited = false;

@@ -31,7 +31,7 @@ constexpr auto kNap = std::chrono::microseconds(50);
 
 }  // namespace
 
-CompletionChannel::CompletionChannel(std::shared_ptr<ChannelObject> object)
+CompletionChannel::CompletionChannel(std::shared_ptr<CompChannelObject> object)
     : object_(std::move(object)) {}
 
 int CompletionChannel::fd() const { return object_->set.fd(); }

@@ -89,7 +89,7 @@ Result<CompletionQueue> Device::create_cq(std::uint32_t capacity,
 }
 
 Result<CompletionChannel> Device::create_channel() const {
-  auto object = std::make_shared<ChannelObject>();
+  auto object = std::make_shared<CompChannelObject>();
   object->controller = controller_;
   const auto signal = object->signal.open(false);
   if (!signal) return tl::unexpected(signal.error());

@@ -122,11 +122,11 @@ void Helper::start() {
   sigdelset(&all, SIGBUS);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([this] { run(); }).detach();
-  std::atexit([] { process().farewell(); });
+  std::atexit([] { process().at_exit(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Helper::farewell() {
+void Helper::at_exit() {
   if (!mutex_.try_lock()) return;  // it is being served, and so are its debts
   const std::lock_guard guard(mutex_, std::adopt_lock);
   for (const Client& client : clients_) {

@@ -52,7 +52,7 @@ class Helper {
   void renew_wake_fd();
   void ring() const;
   [[noreturn]] void run();
-  void farewell();
+  void at_exit();
   bool serve(Nanoseconds* deadline);
   bool serve(Client& client, Nanoseconds* deadline);
   void sleep(Nanoseconds deadline);

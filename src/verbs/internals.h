@@ -8,7 +8,7 @@
 namespace weft::verbs {
 
 struct Internals {
-  static ChannelObject& of(const CompletionChannel& handle) { return *handle.object_; }
+  static CompChannelObject& of(const CompletionChannel& handle) { return *handle.object_; }
   static CqObject& of(const CompletionQueue& handle) { return *handle.object_; }
   static SrqObject& of(const SharedReceiveQueue& handle) { return *handle.object_; }
   /// For those who bind without bind_request(): the key that the window has, or will have.

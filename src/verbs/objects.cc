@@ -21,11 +21,11 @@ std::shared_ptr<const QpParents> PdObject::share(QpParents parents) {
   return same;
 }
 
-ChannelObject::~ChannelObject() {
+CompChannelObject::~CompChannelObject() {
   if (controller != nullptr) controller->waiting().forget(*this);
 }
 
-void ChannelObject::push(std::uint32_t cq_number) {
+void CompChannelObject::push(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
   events.push_back(cq_number);
   // Who makes progress to find an event takes it itself: no need to tell it.
@@ -34,7 +34,7 @@ void ChannelObject::push(std::uint32_t cq_number) {
   raised = true;
 }
 
-std::optional<std::uint32_t> ChannelObject::pop() {
+std::optional<std::uint32_t> CompChannelObject::pop() {
   const std::lock_guard guard(lock);
   if (events.empty()) return {};
   const std::uint32_t number = events.front();
@@ -43,7 +43,7 @@ std::optional<std::uint32_t> ChannelObject::pop() {
   return number;
 }
 
-void ChannelObject::keep_signal_in_step() {
+void CompChannelObject::keep_signal_in_step() {
   if (events.empty() == !raised) return;
   raised = !raised;
   if (raised) {
@@ -53,18 +53,18 @@ void ChannelObject::keep_signal_in_step() {
   }
 }
 
-void ChannelObject::forget(std::uint32_t cq_number) {
+void CompChannelObject::forget(std::uint32_t cq_number) {
   const std::lock_guard guard(lock);
   std::erase(events, cq_number);
   keep_signal_in_step();
 }
 
-ChannelObject::Fetch::Fetch(ChannelObject& channel) : channel_(channel) {
+CompChannelObject::Fetch::Fetch(CompChannelObject& channel) : channel_(channel) {
   const std::lock_guard guard(channel_.lock);
   if (channel_.fetcher == nullptr) channel_.fetcher = base::this_thread();
 }
 
-ChannelObject::Fetch::~Fetch() {
+CompChannelObject::Fetch::~Fetch() {
   const std::lock_guard guard(channel_.lock);
   if (channel_.fetcher != base::this_thread()) return;
   channel_.fetcher = nullptr;
@@ -72,13 +72,13 @@ ChannelObject::Fetch::~Fetch() {
   if (channel_.events.size() > 1) channel_.keep_signal_in_step();
 }
 
-bool ChannelObject::has_events() {
+bool CompChannelObject::has_events() {
   const std::lock_guard guard(lock);
   return !events.empty();
 }
 
 CqObject::CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
-                   std::shared_ptr<ChannelObject> where)
+                   std::shared_ptr<CompChannelObject> where)
     : controller(std::move(owner)),
       channel(std::move(where)),
       number(controller->new_number()),

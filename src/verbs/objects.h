@@ -19,7 +19,7 @@ namespace weft::verbs {
 struct QpParents;
 
 struct PdObject {
-  /// The last queue pair's, if they are the same. Null without memory.
+  /// Shared with the last queue pair, if its parents are the same. Null without memory.
   std::shared_ptr<const QpParents> share(QpParents parents);
 
   std::shared_ptr<Controller> controller;
@@ -30,8 +30,8 @@ struct PdObject {
 };
 
 /// Events of completion queues, behind a descriptor.
-struct ChannelObject {
-  ~ChannelObject();
+struct CompChannelObject {
+  ~CompChannelObject();
   void push(std::uint32_t cq_number);
   std::optional<std::uint32_t> pop();
   /// While one lives, its thread looks for events of the channel, and then calls pop().
@@ -63,27 +63,27 @@ struct ChannelObject {
   std::atomic<unsigned> found_in_a_row{kMostFound};
 };
 
-class ChannelObject::Fetch {
+class CompChannelObject::Fetch {
  public:
-  explicit Fetch(ChannelObject& channel);
+  explicit Fetch(CompChannelObject& channel);
   ~Fetch();
   Fetch(const Fetch&) = delete;
   Fetch& operator=(const Fetch&) = delete;
 
  private:
-  ChannelObject& channel_;
+  CompChannelObject& channel_;
 };
 
 struct CqObject final : queue::CompletionListener {
   CqObject(std::shared_ptr<Controller> owner, std::uint32_t capacity,
-           std::shared_ptr<ChannelObject> where);
+           std::shared_ptr<CompChannelObject> where);
   ~CqObject() override;
   void request_notify(bool solicited_only);
   void on_completion_event(queue::CompletionQueue& cq) override;
   void on_completion_overrun(queue::CompletionQueue& cq) override;
 
   std::shared_ptr<Controller> controller;
-  std::shared_ptr<ChannelObject> channel;
+  std::shared_ptr<CompChannelObject> channel;
   std::uint32_t number;
   queue::CompletionQueue queue;
 

@@ -55,7 +55,7 @@ class Waiting::Sleeper {
 
 // ---- arming ---------------------------------------------------------------------------------
 
-void Waiting::on_arm(ChannelObject& channel) {
+void Waiting::on_arm(CompChannelObject& channel) {
   if (!engine_.can_receive()) return;
   const auto blocks = channel.set.blocks();
   bool carried = false;
@@ -82,8 +82,8 @@ bool Waiting::by_one_thread() {
 // One descriptor carries for all that the thread waits on: one that is armed, so that the program
 // waits on it, or was a moment ago and will be again, as in an event loop with many channels. Of a
 // program that waits on others meanwhile, the helper takes care.
-bool Waiting::carry(ChannelObject& channel) {
-  ChannelObject* const before = carrier_.load(std::memory_order_relaxed);
+bool Waiting::carry(CompChannelObject& channel) {
+  CompChannelObject* const before = carrier_.load(std::memory_order_relaxed);
   if (before != nullptr && before != &channel) {
     const bool armed = before->armed.load(std::memory_order_relaxed) != 0;
     arms_beside_carrier_ = armed ? 0 : arms_beside_carrier_ + 1;
@@ -104,18 +104,18 @@ bool Waiting::carry(ChannelObject& channel) {
 /// One that blocks carries nothing.
 void Waiting::on_descriptor_blocks() {
   const std::lock_guard guard(lock_);
-  const ChannelObject* const carrier = carrier_.load(std::memory_order_relaxed);
+  const CompChannelObject* const carrier = carrier_.load(std::memory_order_relaxed);
   if (carrier == nullptr) return;
   if (const auto blocks = carrier->set.blocks(); blocks && *blocks) let_helper_wake();
 }
 
 void Waiting::let_helper_wake() {
-  ChannelObject* const before = carrier_.exchange(nullptr, std::memory_order_acq_rel);
+  CompChannelObject* const before = carrier_.exchange(nullptr, std::memory_order_acq_rel);
   if (before != nullptr) before->set.carry({});
   engine_.set_waker(Waker::kHelper);
 }
 
-void Waiting::forget(const ChannelObject& channel) {
+void Waiting::forget(const CompChannelObject& channel) {
   const std::lock_guard guard(lock_);
   if (carrier_.load(std::memory_order_relaxed) == &channel) carrier_ = nullptr;
 }
@@ -154,7 +154,7 @@ void Waiting::look_into_rings(path::Source& source) {
 
 // ---- waiting --------------------------------------------------------------------------------
 
-int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
+int Waiting::wait(CompChannelObject& channel, Nanoseconds timeout_ns) {
   const auto blocks = channel.set.blocks();
   if (!blocks) return EBADF;
   if (!*blocks && timeout_ns == kNever) return look(channel) ? 0 : EAGAIN;
@@ -176,7 +176,8 @@ int Waiting::wait(ChannelObject& channel, Nanoseconds timeout_ns) {
   }
 }
 
-int Waiting::wait_once(ChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns) {
+int Waiting::wait_once(CompChannelObject& channel, host::SignalsHeld& signals,
+                       Nanoseconds timeout_ns) {
   engine_.settle();
   if (channel.has_events()) return 0;
   channel.found_in_a_row.store(0, std::memory_order_relaxed);
@@ -196,11 +197,11 @@ int Waiting::wait_once(ChannelObject& channel, host::SignalsHeld& signals, Nanos
   return error;
 }
 
-bool Waiting::wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns) {
+bool Waiting::wait_busily(CompChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns) {
   static const bool wanted = host::waits_busily();
   const Nanoseconds most = wanted ? std::min(busy_wait_.begin(), timeout_ns) : 0;
   if (most == 0) return false;
-  const ChannelObject::Fetch fetch(channel);
+  const CompChannelObject::Fetch fetch(channel);
   do {
     engine_.poll();
     if (channel.has_events()) {
@@ -213,7 +214,7 @@ bool Waiting::wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds
   return false;
 }
 
-int Waiting::wait_alone(ChannelObject& channel, host::SignalsHeld& signals,
+int Waiting::wait_alone(CompChannelObject& channel, host::SignalsHeld& signals,
                         Nanoseconds timeout_ns) {
   path::Source* const source = engine_.source();
   if (source != nullptr && source->active()) {
@@ -234,8 +235,8 @@ int Waiting::wait_alone(ChannelObject& channel, host::SignalsHeld& signals,
   return sleep(channel, signals, true, timeout_ns);
 }
 
-bool Waiting::look(ChannelObject& channel) {
-  const ChannelObject::Fetch fetch(channel);
+bool Waiting::look(CompChannelObject& channel) {
+  const CompChannelObject::Fetch fetch(channel);
   const bool carries = carrier_.load(std::memory_order_acquire) == &channel;
   if (path::Source* source = engine_.source(); source != nullptr && carries) {
     source->serve();
@@ -283,13 +284,13 @@ bool Waiting::nothing_has_come() {
          !engine_.has_runnable() && engine_.next_deadline() > engine_.now();
 }
 
-int Waiting::sleep(ChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
+int Waiting::sleep(CompChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
                    Nanoseconds timeout_ns) {
   std::vector<pollfd> fds{{channel.signal.fd(), POLLIN, 0}};
   if (on_sockets) add_sockets(fds);
   const int error = host::wait_readable(signals, fds, timeout_ns);
   if (error != 0 || !on_sockets) return error;
-  const ChannelObject::Fetch fetch(channel);
+  const CompChannelObject::Fetch fetch(channel);
   if (path::Source* source = engine_.source()) {
     if (source->has_arrivals()) {
       // The peer waits for what the program makes of them. Taking the wake-ups out of the sockets

@@ -27,7 +27,7 @@
 
 namespace weft::verbs {
 
-struct ChannelObject;
+struct CompChannelObject;
 
 class Waiting final : private host::FlagsListener {
  public:
@@ -37,18 +37,18 @@ class Waiting final : private host::FlagsListener {
   Waiting& operator=(const Waiting&) = delete;
 
   /// A queue of this channel has been armed.
-  void on_arm(ChannelObject& channel);
+  void on_arm(CompChannelObject& channel);
   /// For one who has found no event: makes progress, and sleeps until there may be one. 0: look
   /// again, or the time is over; else errno, as a read of the descriptor would give it.
-  int wait(ChannelObject& channel, Nanoseconds timeout_ns = kNever);
+  int wait(CompChannelObject& channel, Nanoseconds timeout_ns = kNever);
   /// For one who has found no event and has its own way of sleeping: makes progress. False: there
   /// is no event.
-  bool look(ChannelObject& channel);
+  bool look(CompChannelObject& channel);
   /// For one who polls in vain: on a machine where it is in the way of others, sleeps for a moment
   /// or until something arrives. A thread that sleeps is let in sooner than one that spins.
   void give_way();
   /// The channel goes.
-  void forget(const ChannelObject& channel);
+  void forget(const CompChannelObject& channel);
 
  private:
   class Sleeper;
@@ -57,32 +57,32 @@ class Waiting final : private host::FlagsListener {
 
   // With lock_ held:
   bool by_one_thread();
-  bool carry(ChannelObject& channel);
+  bool carry(CompChannelObject& channel);
   void let_helper_wake();
 
   std::vector<int> sockets() const;
   void add_sockets(std::vector<pollfd>& fds) const;
   /// One sleep, or none if there is an event. 0 or errno.
-  int wait_once(ChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
+  int wait_once(CompChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
   /// True: an event came before it was worth sleeping.
-  bool wait_busily(ChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns);
-  int wait_alone(ChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
+  bool wait_busily(CompChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns);
+  int wait_alone(CompChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
   void request_wake();
   void look_into_rings(path::Source& source);
   bool nothing_has_come();
-  int sleep(ChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
+  int sleep(CompChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
             Nanoseconds timeout_ns);
 
   path::Engine& engine_;
-  std::atomic<std::uint32_t> sleepers_{0};        ///< threads that sleep inside wait()
-  base::BusyWait busy_wait_;                      ///< of the one thread that waits in our call
-  std::atomic<bool> wakes_left_{false};           ///< in the sockets, by who slept there
-  base::Lock lock_;                               ///< taken to change what follows
-  std::atomic<ChannelObject*> carrier_{nullptr};  ///< whose descriptor carries the sockets
-  std::vector<int> carried_;                      ///< the sockets
-  unsigned arms_beside_carrier_ = 0;              ///< of other channels, since it was armed
-  const void* thread_ = nullptr;                  ///< that armed a queue last
-  unsigned arms_in_a_row_ = 0;                    ///< by it
+  std::atomic<std::uint32_t> sleepers_{0};            ///< threads that sleep inside wait()
+  base::BusyWait busy_wait_;                          ///< of the one thread that waits in our call
+  std::atomic<bool> wakes_left_{false};               ///< in the sockets, by who slept there
+  base::Lock lock_;                                   ///< taken to change what follows
+  std::atomic<CompChannelObject*> carrier_{nullptr};  ///< whose descriptor carries the sockets
+  std::vector<int> carried_;                          ///< the sockets
+  unsigned arms_beside_carrier_ = 0;                  ///< of other channels, since it was armed
+  const void* thread_ = nullptr;                      ///< that armed a queue last
+  unsigned arms_in_a_row_ = 0;                        ///< by it
 };
 
 }  // namespace weft::verbs
