@@ -1,6 +1,6 @@
 """What the pages refer to exists: each relative link of a Markdown file names a file of the tree, and
 a heading of it if there is a #; each test that a page names is one; each docs/*.md that the sources
-name exists."""
+name exists; the table of layers in docs/architecture.md is that of CMakeLists.txt."""
 
 import re
 
@@ -55,6 +55,13 @@ def problems_of_source(root, path, text):
             yield f"{path}: names {page}, which does not exist"
 
 
+def problems_of_layers(cmake, text):
+    layers = re.search(r"set\(WEFT_LAYERS\s+([^)]*)\)", cmake).group(1).split()
+    rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    if rows != layers:
+        yield f"docs/architecture.md: lists the layers {' '.join(rows)}, not {' '.join(layers)}"
+
+
 def main():
     root = tree.parse_root(__doc__)
     pages = tree.files(root, ".md")
@@ -64,6 +71,9 @@ def main():
         text = (root / page).read_text()
         problems += problems_of_links(root, page, text)
         problems += problems_of_tests(page, text, tests)
+    if (architecture := root / "docs/architecture.md").exists():
+        problems += problems_of_layers((root / "CMakeLists.txt").read_text(),
+                                       architecture.read_text())
     for path in tree.files(root, *SOURCES):
         if path.parts[:2] != ("tests", "lint"):
             problems += problems_of_source(root, path, (root / path).read_text())

@@ -28,3 +28,8 @@ class Docs(CheckTest):
 
     def test_refuses_a_page_that_only_a_source_names(self):
         self.assert_fails({"README.md": "# A\n", "src/a.cc": "// see docs/a.md\n"}, "names docs/a.md")
+
+    def test_refuses_a_layer_that_the_table_leaves_out(self):
+        layers = {"CMakeLists.txt": "set(WEFT_LAYERS base\n  path)\n"}
+        self.assert_passes({**layers, "docs/architecture.md": "| `base` | a |\n| `path` | b |\n"})
+        self.assert_fails({**layers, "docs/architecture.md": "| `base` | a |\n"}, "not base path")
