@@ -12,6 +12,7 @@
 #include "host/fd_mark.h"
 #include "memory/flight.h"
 #include "path/framed.h"
+#include "transport/ack_policy.h"
 #include "wire/packet.h"
 
 namespace weft::path {
@@ -139,7 +140,7 @@ class Engine::PortReceiver final : public port::Receiver {
     ++frames_;
     bytes_ += incoming.packet.size() - wire::Bth::kSize;
     touch(qp);
-    if (FramedPath::acknowledges_each(qp)) transmit_touched();
+    if (transport::acknowledges_each(qp.attributes)) transmit_touched();
     return true;
   }
 
@@ -183,7 +184,7 @@ class Engine::PortReceiver final : public port::Receiver {
     if (!expected) return path->on_congestion(qp, now_);
     path->on_frame(qp, packet, incoming, now_);
     touch(qp);
-    if (FramedPath::acknowledges_each(qp)) transmit_touched();
+    if (transport::acknowledges_each(qp.attributes)) transmit_touched();
   }
 
   void touch(queue::QueuePair& qp) {

@@ -36,8 +36,6 @@ constexpr std::size_t frames_per_batch(std::size_t mtu) {
 }
 /// A program that sent so many requests together is likely to do so again.
 constexpr std::size_t kBurst = 16;
-/// After acknowledgements were held back in vain, so many times at most they are not.
-constexpr unsigned kMostUnheld = 255;
 /// The peer is told of marked frames no more often than this, as DCQCN does.
 constexpr Nanoseconds kNoticePause_ns = 50'000;
 
@@ -93,7 +91,7 @@ struct Rc {
   void acknowledge_all(const QueuePair& qp) { transport::acknowledge_all(responder, qp); }
   bool owes_only_ack(const QueuePair& qp) const { return transport::owes_only_ack(responder, qp); }
   bool owes_nothing(const QueuePair& qp) const { return transport::owes_nothing(responder, qp); }
-  void on_congestion(Nanoseconds now) { requester.window.on_mark(now); }
+  void on_congestion(Nanoseconds now) { requester.stream.on_mark(now); }
   void on_busy(QueuePair& qp, const OutFrame& frame, std::uint32_t reads, Nanoseconds now) {
     transport::on_busy(requester, qp, frame.element, frame.headers.bth.psn, reads, now);
   }
@@ -171,7 +169,7 @@ struct Batch {
   std::size_t count = 0;
   std::size_t answers = 0;  ///< of them, the first ones
   std::uint64_t bytes = 0;
-  bool was_held = false;  ///< it has an acknowledgement that had been held back
+  bool was_delayed = false;  ///< it has an acknowledgement that had been delayed
 
   /// For another frame, whatever memory it names.
   static bool has_keys_left() { return memory::Flight::has_room_to_keep(network::kMaxSge); }
@@ -179,7 +177,7 @@ struct Batch {
     for (std::size_t i = 0; i < count; ++i) frames[i].release();
     count = answers = 0;
     bytes = 0;
-    was_held = false;
+    was_delayed = false;
   }
 };
 using ThisBatch = base::PerThread<Batch>;
@@ -252,9 +250,8 @@ class Framed final : public FramedPath {
         const std::lock_guard guard(qp.recv_lock);
         if (machine_.owes_nothing(qp) && !owes_notice_) return false;
         if (program_polls && !owes_notice_ && machine_.owes_only_ack(qp) &&
-            !acknowledges_each(qp)) {
-          if (unheld_left_ == 0) return held_ = true;
-          --unheld_left_;
+            !transport::acknowledges_each(qp.attributes) && ack_delay_.delay()) {
+          return true;
         }
       }
     }
@@ -265,7 +262,7 @@ class Framed final : public FramedPath {
   void release(QueuePair& qp) override {
     {
       const std::lock_guard guard(qp.recv_lock);
-      if (!held_) return;  // it rode along with something
+      if (!ack_delay_.is_delayed()) return;  // it left with something
     }
     transmit(qp, {});
   }
@@ -332,7 +329,10 @@ class Framed final : public FramedPath {
       const bool kept = memory::Flight::keeps_any();
       // Before any lock is taken: its holder may be waiting for these keys.
       memory::Flight::release_kept();
-      if (batch.was_held) learn(qp, batch.count > batch.answers);
+      if (batch.was_delayed) {
+        const std::lock_guard guard(qp.recv_lock);
+        ack_delay_.learn(batch.count > batch.answers);
+      }
       if (batch.count == 0) {
         if (!kept) break;
         more = true;  // what was kept was refused, and something may have waited for its release
@@ -354,7 +354,7 @@ class Framed final : public FramedPath {
     Batch& batch = ThisBatch::known();
     {
       const std::lock_guard guard(qp.recv_lock);
-      batch.was_held = std::exchange(held_, false);
+      batch.was_delayed = ack_delay_.end();
       if (std::exchange(owes_notice_, false)) {
         build_notice(qp, batch.frames[batch.count]);
         qp.count(obs::Counter::kCongestionNoticesSent);
@@ -401,13 +401,6 @@ class Framed final : public FramedPath {
     frame.headers.bth.becn = true;
     frame.add_inline(kReserved);
     frame.finish();
-  }
-
-  /// Whether it was good to hold an acknowledgement back decides what becomes of the next ones.
-  void learn(QueuePair& qp, bool rode_along) {
-    const std::lock_guard guard(qp.recv_lock);
-    unheld_ = rode_along ? 0 : std::min(2 * unheld_ + 1, kMostUnheld);
-    unheld_left_ = unheld_;
   }
 
   /// With the send lock held.
@@ -548,9 +541,7 @@ class Framed final : public FramedPath {
   std::size_t last_burst_ = 0;  ///< so many messages left together
   Nanoseconds armed_for_ = kNever;
   // Under the receive lock:
-  bool held_ = false;         ///< an acknowledgement waits for company
-  unsigned unheld_ = 0;       ///< so many are not held after the next one that is held in vain
-  unsigned unheld_left_ = 0;  ///< of them
+  transport::AckDelay ack_delay_;
   bool owes_notice_ = false;  ///< frames came marked
   Nanoseconds noticed_at_ = 0;
   Machine machine_;

@@ -35,16 +35,12 @@ class FramedPath : public queue::Path {
   /// Sends what is to be sent: answers first, then requests. No lock held.
   virtual void transmit(queue::QueuePair& qp, queue::Budget budget) = 0;
   /// Frames for this queue pair have come, taken by the program's own poll or by the helper. Sends
-  /// what they call for; true: an acknowledgement was held back, because the program is likely to
-  /// reply at once and it can ride along. Then call release() a moment later. No lock held.
+  /// what they call for; true: an acknowledgement is delayed, because the program is likely to
+  /// reply at once and it can leave with that. Then call release() a moment later. No lock held.
   virtual bool answer(queue::QueuePair& qp, bool program_polls) = 0;
   virtual void release(queue::QueuePair& qp) = 0;
   /// The queue pair is about to end: the peer is told of all that was taken.
   virtual void acknowledge_all(queue::QueuePair& qp) = 0;
-  /// True if an acknowledgement has to leave before the next frame is looked at.
-  static bool acknowledges_each(const queue::QueuePair& qp) {
-    return qp.attributes.ack_policy == AckPolicy::kEachFrame;
-  }
 };
 
 /// nullptr: no memory.

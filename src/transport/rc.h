@@ -1,14 +1,17 @@
 // The reliable connection as a sans-IO state machine: two halves per queue pair, each a small
 // struct with functions over it. No clock, socket, lock, log or random number inside: time comes
-// in as an argument, frames go out through next_*(), completions go to the completion queues.
+// in as an argument, frames go out through next_*(), completions go to the completion queues. What
+// goes out again, when, and what is acknowledged is the business of the stream (stream_sender.h,
+// stream_receiver.h); what its frames carry is the business of these two.
 //
 //               post                                       frame from the peer
 //                 |                                                 |
 //      +----------v-----------+      requests        +--------------v-----------+
 //      | requester            | ------------------>  | responder                |
-//      | send queue, cursor,  |                      | expected PSN, message in |
-//      | window, timers       | <------------------  | progress, read and atomic|
-//      +----------------------+  ACK, NAK, responses | answers kept for replay  |
+//      | send queue, cursor   |                      | message in progress, read|
+//      +----------------------+                      | and atomic answers kept  |
+//      | StreamSender         | <------------------  +--------------------------+
+//      +----------------------+  ACK, NAK, responses | StreamReceiver           |
 //                                                    +--------------------------+
 //
 // The requester runs under the queue pair's send_lock, the responder under its recv_lock.
@@ -21,8 +24,8 @@
 
 #include "network/frame.h"
 #include "queue/queue_pair.h"
-#include "transport/ack_requests.h"
-#include "transport/window.h"
+#include "transport/stream_receiver.h"
+#include "transport/stream_sender.h"
 #include "wire/packet.h"
 
 namespace weft::transport {
@@ -35,38 +38,11 @@ inline constexpr std::uint32_t kReadChunkFrames = 64;
 // Requester
 
 struct RcRequester {
-  // kRnrWait: the peer had no receive buffer; nothing goes out until its timer has run.
-  enum class Phase : std::uint8_t { kReady, kRnrWait };
-
-  Phase phase = Phase::kReady;
-  std::uint8_t retries_left = 0;
-  std::uint8_t rnr_left = 0;
-  bool went_back = false;  ///< already retransmitting from `unacked`; cleared by progress
-  std::uint16_t reads_outstanding = 0;
-  std::uint8_t probes = 0;  ///< before the program's time-out; since the last progress
-  bool probe_due = false;
-  bool probing = false;  ///< `probed` went out once more, with `probed_behind` behind all others
-  bool timing = false;   ///< the round trip of `timed`
-  bool timed_twice = false;  ///< since then the oldest frame went out once more, as a probe
-
-  Psn next_new;              ///< for the next element that starts
-  Psn unacked;               ///< oldest frame without acknowledgement, inside the front element
-  Psn sent;                  ///< behind the last frame that ever went out
+  StreamSender stream;
   std::uint32_t cursor = 0;  ///< element being transmitted: send queue index
   std::uint32_t offset = 0;  ///< bytes of it that went out (were asked for)
-
-  Nanoseconds rnr_until = 0;         ///< end of kRnrWait
+  std::uint16_t reads_outstanding = 0;
   Nanoseconds delay_until = kNever;  ///< end of the delay element that the cursor stands on
-  Nanoseconds ack_deadline = kNever;
-  Nanoseconds give_up_at = kNever;  ///< the program's time-out; ack_deadline may come earlier
-  Nanoseconds busy_until = 0;       ///< the port took no more
-
-  AckRequests ack_requests;
-  /// Frames that may be unacknowledged; a read counts the frames of its answer.
-  Window window;
-  Psn probed, probed_behind;
-  Psn timed;
-  Nanoseconds timed_at = 0;
 };
 
 void start(RcRequester& rq, const queue::QueuePair& qp);
@@ -147,19 +123,11 @@ struct RcResponder {
   //     ^  ^---- Only                ^
   //     +-------- Last --------------+------------------- Last (from kWrite)
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
-  // What the next acknowledgement frame will say.
-  enum class Reply : std::uint8_t { kNone, kAck, kSequenceNak, kRnrNak, kFatalNak };
 
+  StreamReceiver stream;
   Message message = Message::kNone;
-  Reply reply = Reply::kNone;
-  wire::NakCode fatal_code = wire::NakCode::kInvalidRequest;
-  bool waiting_for_expected = false;  ///< a NAK went out; frames ahead are dropped in silence
   bool heard_from_peer = false;
   std::uint8_t answers_first = 0, answers_count = 0;
-
-  Psn expected;
-  Psn acknowledged;  ///< behind the last frame that an acknowledgement has told of
-  std::uint32_t msn = 0;
   std::uint32_t offset = 0;  ///< bytes of the message received
   std::uint32_t write_length = 0;
   RemoteKey write_key;
@@ -195,9 +163,9 @@ void on_fault(RcResponder& rs, queue::QueuePair& qp, Psn psn);
 
 /// All that is owed is a plain acknowledgement, which may wait for company.
 bool owes_only_ack(const RcResponder& rs, const queue::QueuePair& qp);
-/// Nothing is owed.
 /// The queue pair is about to end: what was taken and not acknowledged, since nobody asked, is now.
 void acknowledge_all(RcResponder& rs, const queue::QueuePair& qp);
+/// Nothing is owed.
 bool owes_nothing(const RcResponder& rs, const queue::QueuePair& qp);
 
 /// Gives back the receive buffer of an unfinished message, as flushed.

@@ -10,7 +10,7 @@
 #include "transport/gather.h"
 #include "transport/message.h"
 #include "transport/rc.h"
-#include "transport/rc_asking.h"
+#include "transport/rc_stream.h"
 
 namespace weft::transport {
 
@@ -19,17 +19,17 @@ using queue::SendWqe;
 
 std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
                         std::span<network::OutFrame> frames) {
-  if (rq.offset != 0 || rq.phase != RcRequester::Phase::kReady || rq.probe_due || rq.went_back ||
-      now < rq.busy_until || qp.state.load(std::memory_order_acquire) != QpState::kReadyToSend) {
+  if (rq.offset != 0 || !rq.stream.may_send_new(now) ||
+      qp.state.load(std::memory_order_acquire) != QpState::kReadyToSend) {
     return 0;
   }
-  const std::uint32_t mtu = mtu_of(qp), window = rq.window.frames();
+  const std::uint32_t mtu = mtu_of(qp);
   std::size_t n = 0;
   for (; n < frames.size() && rq.cursor != qp.sq.tail(); ++n) {
     SendWqe& wqe = qp.sq.at(rq.cursor);
-    const Psn psn = rq.next_new;
+    const Psn psn = rq.stream.next();
     if (wqe.op != SendOp::kSend || wqe.started || wqe.finished || wqe.length > mtu ||
-        has(wqe.flags, SendFlags::kFence) || (psn + 1).distance_from(rq.unacked) > window ||
+        has(wqe.flags, SendFlags::kFence) || !rq.stream.fits(psn, 1) ||
         !memory::Flight::has_room_to_keep(network::kMaxSge)) {
       break;
     }
@@ -39,17 +39,15 @@ std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
       break;
     }
     wqe.started = true;
-    wqe.first_psn = psn;
+    wqe.first_psn = rq.stream.take_numbers(1);
     begin_frame(qp, psn, frame);
     frame.headers.bth.opcode = wire::Opcode::kRcSendOnly;
     frame.headers.bth.solicited = has(wqe.flags, SendFlags::kSolicited);
-    frame.headers.bth.ack_request =
-        ask_for_acknowledgement(rq, psn, true, must_ask(rq, qp, wqe, psn), now);
+    frame.headers.bth.ack_request = rq.stream.asks(psn, end_of(qp, wqe), now);
     frame.finish();
     frame.element = rq.cursor++;
-    rq.next_new = rq.sent = psn + 1;
   }
-  if (n > 0 && rq.ack_deadline == kNever) arm_timer(rq, qp, now);
+  if (n > 0) rq.stream.on_sent(rq.stream.next(), settings_of(qp), now);
   return n;
 }
 
@@ -62,8 +60,7 @@ std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now,
   const std::uint32_t mtu = mtu_of(qp);
   const Psn first = before.headers.bth.psn + 1;
   if (first.distance_from(wqe.first_psn) * mtu != rq.offset) return 0;  // it was a probe
-  const std::uint32_t under_way = first.distance_from(rq.unacked);
-  const std::uint32_t room = rq.window.frames() - std::min(rq.window.frames(), under_way);
+  const std::uint32_t room = rq.stream.room(first);
   const std::uint32_t left = (wqe.length - rq.offset - 1) / mtu;  // without the last one
   const auto n =
       static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), std::min(room, left)));
@@ -81,19 +78,18 @@ std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now,
     network::OutFrame& frame = frames[i];
     frame.headers.bth = common;
     frame.headers.bth.psn = psn;
-    frame.headers.bth.ack_request = ask_for_acknowledgement(rq, psn, false, false, now);
+    frame.headers.bth.ack_request = rq.stream.asks(psn, StreamSender::Frame::kInside, now);
     frame.element = rq.cursor;
     frame.set_piece(reinterpret_cast<std::byte*>(place->address) + std::size_t{i} * mtu, mtu);
   }
   rq.offset += n * mtu;
-  if (rq.sent.before(first + n)) rq.sent = first + n;
+  rq.stream.on_sent(first + n, settings_of(qp), now);
   return n;
 }
 
 namespace {
 
 using Message = RcResponder::Message;
-using Reply = RcResponder::Reply;
 
 /// A frame in the middle of a write that goes on behind it. What it does not store the code for all
 /// frames refuses, and counts.
@@ -132,7 +128,6 @@ bool take_short(RcResponder& rs, QueuePair& qp, std::span<const std::byte> paylo
     completion.qpn = qp.qpn;
     completion.source_qp = qp.attributes.remote_qpn;
   });
-  rs.msn = (rs.msn + 1) & kMask24;
   return true;
 }
 
@@ -144,13 +139,14 @@ constexpr std::uint32_t kPlainMask = 0x00BF'FFFF;
 bool on_plain_request(RcResponder& rs, QueuePair& qp, std::span<const std::byte> packet) {
   const auto first = base::load_be<std::uint32_t>(packet.data());
   const auto third = base::load_be<std::uint32_t>(packet.data() + 8);
-  if ((first & kPlainMask) != kDefaultPKey.value || Psn(third) != rs.expected ||
-      rs.reply == Reply::kFatalNak || !qp.can_receive()) {
+  if ((first & kPlainMask) != kDefaultPKey.value || !rs.stream.expects(Psn(third)) ||
+      !qp.can_receive()) {
     return false;
   }
   const auto payload = packet.subspan(wire::Bth::kSize);
   const auto opcode = static_cast<wire::Opcode>(first >> 24);
-  if (opcode == wire::Opcode::kRcSendOnly) {
+  const bool whole = opcode == wire::Opcode::kRcSendOnly;
+  if (whole) {
     if (!take_short(rs, qp, payload)) return false;
   } else {
     if (payload.size() != mtu_of(qp)) return false;
@@ -161,10 +157,7 @@ bool on_plain_request(RcResponder& rs, QueuePair& qp, std::span<const std::byte>
     }
     rs.offset += static_cast<std::uint32_t>(payload.size());
   }
-  ++rs.expected;
-  rs.waiting_for_expected = false;
-  const bool asks = third >> 31 != 0 || qp.attributes.ack_policy == AckPolicy::kEachFrame;
-  if (asks || rs.reply != Reply::kNone) rs.reply = Reply::kAck;
+  rs.stream.accept(whole, third >> 31 != 0 || acknowledges_each(qp.attributes));
   return true;
 }
 

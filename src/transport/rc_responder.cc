@@ -17,7 +17,6 @@ namespace {
 
 using queue::QueuePair;
 using Message = RcResponder::Message;
-using Reply = RcResponder::Reply;
 using target::Refusal;
 using wire::NakCode;
 
@@ -45,11 +44,15 @@ bool owes_answers(const RcResponder& rs, const QueuePair& qp) {
   return false;
 }
 
+void end_message(RcResponder& rs) {
+  rs.message = Message::kNone;
+  rs.offset = 0;
+}
+
 /// The queue pair dies of what the peer sent: at once, or when the answers to earlier requests are
 /// out, since the peer takes a NAK only behind them.
 void refuse(RcResponder& rs, QueuePair& qp, Refusal refusal) {
-  rs.reply = Reply::kFatalNak;
-  rs.fatal_code = code_of(refusal);
+  rs.stream.refuse(code_of(refusal));
   target::report(qp, refusal);
   if (!owes_answers(rs, qp)) fail_queue_pair(qp);
 }
@@ -57,13 +60,12 @@ void refuse(RcResponder& rs, QueuePair& qp, Refusal refusal) {
 /// An answer could not be given; the later ones are not owed any more.
 void break_off(RcResponder& rs, QueuePair& qp, Psn psn) {
   for (std::uint32_t i = 0; i < rs.answers_count; ++i) answer_at(rs, qp, i).pending = false;
-  rs.expected = psn;  // the NAK names the failed frame
+  rs.stream.refuse_at(psn, NakCode::kRemoteAccess);
   refuse(rs, qp, Refusal::kAccess);
 }
 
 void defer(RcResponder& rs, QueuePair& qp) {
-  rs.reply = Reply::kRnrNak;
-  rs.waiting_for_expected = true;
+  rs.stream.defer();
   qp.count(obs::Counter::kRnrNaksSent);
 }
 
@@ -78,20 +80,9 @@ bool add_read(const QueuePair& qp, const RcAnswer& answer, std::uint32_t offset,
 }
 
 /// The frame is taken: the next one is expected.
-void accept(RcResponder& rs, const QueuePair& qp, const wire::Packet& packet,
-            std::uint32_t psn_count, bool completes) {
-  rs.expected += psn_count;
-  rs.waiting_for_expected = false;
-  if (completes) {
-    rs.message = Message::kNone;
-    rs.offset = 0;
-    rs.msn = (rs.msn + 1) & kMask24;
-  }
-  // A NAK that did not go out yet is overtaken by the frame that it would have asked for.
-  if (packet.bth.ack_request || qp.attributes.ack_policy == AckPolicy::kEachFrame ||
-      rs.reply != Reply::kNone) {
-    rs.reply = Reply::kAck;
-  }
+void accept(RcResponder& rs, const QueuePair& qp, const wire::Packet& packet, bool completes) {
+  if (completes) end_message(rs);
+  rs.stream.accept(completes, packet.bth.ack_request || acknowledges_each(qp.attributes));
 }
 
 /// A message that one frame brings, for a buffer in one piece: it is taken and filled in one step.
@@ -112,7 +103,7 @@ bool on_lone_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   outcome.immediate = packet.immediate;
   outcome.source_qp = qp.attributes.remote_qpn;
   target::complete_receive(qp, buffer.wr_id, outcome);
-  accept(rs, qp, packet, 1, true);
+  accept(rs, qp, packet, true);
   return true;
 }
 
@@ -143,7 +134,7 @@ void on_send(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
       return refuse(rs, qp, *refusal);
     }
   }
-  accept(rs, qp, packet, 1, completes);
+  accept(rs, qp, packet, completes);
 }
 
 /// The announced length binds the sender: a frame may neither exceed it nor end early.
@@ -196,7 +187,7 @@ void on_write(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (notified != nullptr) {
     target::notify(qp, notified, message_info(qp, packet, rs.write_length));
   }
-  accept(rs, qp, packet, 1, info.is_last_or_only());
+  accept(rs, qp, packet, info.is_last_or_only());
 }
 
 // ---- reads and atomics ----------------------------------------------------------------------
@@ -248,14 +239,13 @@ void on_read(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   answer->key = reth.key;
   answer->address = reth.address;
   answer->use = use;
-  accept(rs, qp, packet, answer->frames, true);
-  answer->msn = rs.msn;
+  rs.stream.accept_for_data(answer->frames);
+  answer->msn = rs.stream.msn();
   rs.read_goes_on = !packet.bth.ack_request;
-  rs.read_psn = rs.expected;
+  rs.read_psn = rs.stream.expected();
   rs.read_key = reth.key;
   rs.read_address = reth.address + reth.length;
   rs.read_use = use;
-  rs.reply = Reply::kNone;  // the answer acknowledges everything up to itself
 }
 
 void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet,
@@ -274,9 +264,8 @@ void on_atomic(RcResponder& rs, QueuePair& qp, const wire::Packet& packet,
   answer->first_psn = packet.bth.psn;
   answer->frames = 1;
   answer->result = *original;
-  accept(rs, qp, packet, 1, true);
-  answer->msn = rs.msn;
-  rs.reply = Reply::kNone;
+  rs.stream.accept_for_data(1);
+  answer->msn = rs.stream.msn();
 }
 
 void on_fetch(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
@@ -313,8 +302,7 @@ void on_duplicate(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   qp.count(obs::Counter::kDuplicates);
   const wire::Operation operation = packet.info().operation;
   if (operation == wire::Operation::kSend || operation == wire::Operation::kWrite) {
-    if (rs.reply == Reply::kNone) rs.reply = Reply::kAck;
-    return;
+    return rs.stream.acknowledge_again();
   }
   for (std::uint32_t i = 0; i < rs.answers_count; ++i) {
     RcAnswer& answer = answer_at(rs, qp, i);
@@ -398,50 +386,35 @@ void build_atomic_response(const QueuePair& qp, RcAnswer& answer, network::OutFr
 }
 
 void build_acknowledge(RcResponder& rs, QueuePair& qp, network::OutFrame& frame) {
-  const bool ack = rs.reply == Reply::kAck;
-  begin_frame(qp, ack ? rs.expected - 1 : rs.expected, frame);
+  using Owed = StreamReceiver::Owed;
+  const auto owed = rs.stream.take_acknowledgement(qp.attributes.min_rnr_timer);
+  begin_frame(qp, owed.psn, frame);
   frame.headers.bth.opcode = wire::Opcode::kRcAcknowledge;
-  switch (rs.reply) {
-    case Reply::kRnrNak:
-      frame.headers.aeth = wire::Aeth::rnr_nak(rs.msn, qp.attributes.min_rnr_timer);
-      break;
-    case Reply::kSequenceNak:
-      frame.headers.aeth = wire::Aeth::nak(rs.msn, NakCode::kPsnSequence);
-      qp.count(obs::Counter::kNaksSent);
-      break;
-    case Reply::kFatalNak:
-      frame.headers.aeth = wire::Aeth::nak(rs.msn, rs.fatal_code);
-      qp.count(obs::Counter::kNaksSent);
-      fail_queue_pair(qp);
-      break;
-    case Reply::kNone:
-    case Reply::kAck:
-      frame.headers.aeth = wire::Aeth::ack(rs.msn);
-      rs.acknowledged = rs.expected;
-      break;
+  frame.headers.aeth = owed.aeth;
+  if (owed.kind == Owed::kSequenceNak || owed.kind == Owed::kFatalNak) {
+    qp.count(obs::Counter::kNaksSent);
   }
-  rs.reply = Reply::kNone;
+  if (owed.kind == Owed::kFatalNak) fail_queue_pair(qp);
 }
 
 }  // namespace
 
 void start(RcResponder& rs, const QueuePair& qp) {
   rs = {};
-  rs.expected = rs.acknowledged = qp.attributes.receive_psn;
+  rs.stream.start(qp.attributes.receive_psn);
 }
 
 void on_request(RcResponder& rs, QueuePair& qp, const wire::Packet& packet) {
   if (!qp.can_receive()) return qp.count(obs::Counter::kWrongState);
-  const std::int32_t ahead = packet.bth.psn.compare(rs.expected);
-  if (ahead < 0) return on_duplicate(rs, qp, packet);
-  if (rs.reply == Reply::kFatalNak) return qp.count(obs::Counter::kWrongState);
-  if (ahead > 0) {
-    qp.count(obs::Counter::kSequenceGaps);
-    if (!rs.waiting_for_expected) {
-      rs.waiting_for_expected = true;
-      rs.reply = Reply::kSequenceNak;
-    }
-    return;
+  switch (rs.stream.on_frame(packet.bth.psn)) {
+    case StreamReceiver::Arrival::kExpected:
+      break;
+    case StreamReceiver::Arrival::kCopy:
+      return on_duplicate(rs, qp, packet);
+    case StreamReceiver::Arrival::kEarly:
+      return qp.count(obs::Counter::kSequenceGaps);
+    case StreamReceiver::Arrival::kTooLate:
+      return qp.count(obs::Counter::kWrongState);
   }
   const wire::OpcodeInfo& info = packet.info();
   if (!in_sequence(rs, info) ||
@@ -485,31 +458,28 @@ bool next_answer(RcResponder& rs, QueuePair& qp, network::OutFrame& frame) {
     }
     if (next_read_response(rs, qp, answer, frame)) return true;
   }
-  if (rs.reply == Reply::kNone) return false;
+  if (!rs.stream.owes()) return false;
   build_acknowledge(rs, qp, frame);
   return true;
 }
 
 bool owes_only_ack(const RcResponder& rs, const QueuePair& qp) {
-  return rs.reply == Reply::kAck && !owes_answers(rs, qp);
+  return rs.stream.owes_ack() && !owes_answers(rs, qp);
 }
 
 void acknowledge_all(RcResponder& rs, const QueuePair& qp) {
-  const bool behind = rs.acknowledged != rs.expected;
-  if (behind && rs.reply == Reply::kNone && qp.can_receive()) rs.reply = Reply::kAck;
+  if (qp.can_receive()) rs.stream.acknowledge_all();
 }
 
 bool owes_nothing(const RcResponder& rs, const QueuePair& qp) {
-  return rs.reply == Reply::kNone && !owes_answers(rs, qp);
+  return !rs.stream.owes() && !owes_answers(rs, qp);
 }
 
 void on_fault(RcResponder& rs, QueuePair& qp, Psn psn) {
   if (qp.can_receive()) return break_off(rs, qp, psn);
   // The NAK that ended the queue pair was to leave behind this frame, and did not either: the peer
   // gets one for this frame.
-  rs.expected = psn;
-  rs.reply = Reply::kFatalNak;
-  rs.fatal_code = NakCode::kRemoteAccess;
+  rs.stream.refuse_at(psn, NakCode::kRemoteAccess);
 }
 
 void stop(RcResponder& rs, QueuePair& qp) {

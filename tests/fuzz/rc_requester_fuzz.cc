@@ -111,7 +111,8 @@ class Drill {
     wire::Packet packet;
     packet.bth.opcode = feed_.pick(kAnswers);
     const std::int32_t shift = feed_.below(3) != 0 ? 0 : feed_.offset();
-    packet.bth.psn = Psn(end_.requester.unacked.value() + static_cast<std::uint32_t>(shift));
+    packet.bth.psn =
+        Psn(end_.requester.stream.unacked().value() + static_cast<std::uint32_t>(shift));
     packet.aeth.syndrome = feed_.pick(kSyndromes);
     const std::uint32_t n = packet.info().has_payload ? feed_.pick(sizes) : 0;
     const Frame frame = forge(packet, std::span(data_).first(n));

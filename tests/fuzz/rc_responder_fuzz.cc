@@ -71,7 +71,8 @@ class Drill {
     packet.bth.ack_request = feed_.below(2) != 0;
     const std::uint32_t where = feed_.below(8);
     const std::int32_t shift = where < 6 ? 0 : where == 6 ? feed_.offset() : -feed_.offset() * 999;
-    packet.bth.psn = Psn(end_.responder.expected.value() + static_cast<std::uint32_t>(shift));
+    packet.bth.psn =
+        Psn(end_.responder.stream.expected().value() + static_cast<std::uint32_t>(shift));
     const RemoteAddress target = any_place();
     packet.reth = {target.address, target.key, any_length()};
     packet.atomic.address = target.address;

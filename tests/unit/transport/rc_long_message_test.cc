@@ -91,7 +91,8 @@ TEST_F(LongMessage, of_2_31_bytes_is_read_piece_by_piece) {
   post_long(SendOp::kRead);
   ASSERT_TRUE(end.next_request());
   const auto done = [&](std::uint32_t n) {
-    end.requester.unacked = end.requester.sent = kSendPsn + n;
+    end.requester.stream.on_sent(kSendPsn + n, {}, end.now());
+    end.requester.stream.on_progress(kSendPsn + n, {}, end.now());
     end.requester.offset = n * kMtu;
     end.requester.reads_outstanding = 0;
   };
@@ -158,7 +159,7 @@ TEST(SequenceNumbers, wrap_at_any_place_of_a_conversation) {
     for (const Completion& one : done) EXPECT_TRUE(one.ok()) << to_string(one.status);
     EXPECT_EQ(a.copy_of(8192, 4 * kMtu), b.copy_of(b.exposed_at() + 64, 4 * kMtu));
     EXPECT_EQ(b.take_receives().size(), 1u);
-    EXPECT_EQ(b.responder.expected, setup.attributes.send_psn + 14);
+    EXPECT_EQ(b.responder.stream.expected(), setup.attributes.send_psn + 14);
   }
 }
 

@@ -34,7 +34,7 @@ class RcQuick : public testing::Test {
     const auto a = quick.requests(), b = ordinary.requests();
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].bytes, b[i].bytes) << i;
-    EXPECT_EQ(quick.requester.sent, ordinary.requester.sent);
+    EXPECT_EQ(quick.requester.stream.sent(), ordinary.requester.stream.sent());
     EXPECT_EQ(quick.requester.cursor, ordinary.requester.cursor);
     EXPECT_EQ(transport::next_deadline(quick.requester),
               transport::next_deadline(ordinary.requester));
@@ -58,8 +58,9 @@ TEST_F(RcQuick, requests_are_those_of_the_ordinary_way) {
     }
     expect_same_requests();
     // Some or all of it arrives; now and then nothing does until a probe has gone out.
-    const Psn last = quick.requester.sent - 1;
-    const std::uint32_t under_way = quick.requester.sent.distance_from(quick.requester.unacked);
+    const Psn last = quick.requester.stream.sent() - 1;
+    const std::uint32_t under_way =
+        quick.requester.stream.sent().distance_from(quick.requester.stream.unacked());
     const Psn upto = random.below(3) == 0 || under_way == 0
                          ? last
                          : last - static_cast<std::uint32_t>(random.below(under_way));
@@ -120,8 +121,8 @@ TEST_F(RcQuick, frames_that_arrive_leave_what_the_ordinary_way_leaves) {
       EXPECT_EQ(got[i].byte_count, wanted[i].byte_count);
       EXPECT_EQ(got[i].status, wanted[i].status);
     }
-    EXPECT_EQ(quick.responder.expected, ordinary.responder.expected);
-    EXPECT_EQ(quick.responder.msn, ordinary.responder.msn);
+    EXPECT_EQ(quick.responder.stream.expected(), ordinary.responder.stream.expected());
+    EXPECT_EQ(quick.responder.stream.msn(), ordinary.responder.stream.msn());
     EXPECT_EQ(quick.state(), ordinary.state());
     EXPECT_EQ(quick.copy_of(0, quick.memory().size()), ordinary.copy_of(0, quick.memory().size()));
     if (HasFailure()) return;
@@ -138,7 +139,7 @@ TEST_F(RcQuick, frames_that_arrive_leave_what_the_ordinary_way_leaves) {
         end->take_sends();
       }
     } else {
-      const Psn upto = sender.requester.sent - 1;
+      const Psn upto = sender.requester.stream.sent() - 1;
       wire::Packet ack = headers_of(wire::Opcode::kRcAcknowledge, upto);
       ack.aeth = wire::Aeth::ack(0);
       sender.deliver(forge(ack));

@@ -54,7 +54,7 @@ class ProbingRequester : public Requester {
     EXPECT_EQ(sent(), Numbers{0});
     end.now() += 100'000;
     ack(0);
-    window_before = end.requester.window.frames();
+    window_before = end.requester.stream.window().frames();
     post(2, SendOp::kSend, 4 * kMtu);
     EXPECT_EQ(sent(), (Numbers{1, 2, 3, 4}));
   }
@@ -82,7 +82,7 @@ TEST_F(Requester, probes_early_once_it_knows_the_round_trip_and_keeps_the_retrie
   }
   EXPECT_GT(early, 3) << "each waits twice as long as the one before";
   EXPECT_EQ(end.now(), begun + timeout) << "probes do not change when it counts";
-  EXPECT_EQ(end.requester.retries_left, end.qp.attributes.retry_count - 1);
+  EXPECT_EQ(end.requester.stream.retries_left(), end.qp.attributes.retry_count - 1);
   ack(1);
   EXPECT_EQ(completed(), Ids{2});
 }
@@ -100,7 +100,7 @@ TEST_F(Requester, probes_after_a_short_time_out_and_counts_it_after_four) {
     EXPECT_EQ(sent(), Numbers{0}) << times;
   }
   EXPECT_EQ(end.counted(Counter::kTimeouts), 1u);
-  EXPECT_EQ(end.requester.retries_left, end.qp.attributes.retry_count - 1);
+  EXPECT_EQ(end.requester.stream.retries_left(), end.qp.attributes.retry_count - 1);
 }
 
 TEST_F(ProbingRequester, goes_back_when_a_probe_was_all_that_arrived) {
@@ -135,7 +135,7 @@ TEST_F(ProbingRequester, sends_nothing_more_when_a_probe_finds_everything_there)
   ack(4);
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(completed(), (Ids{1, 2}));
-  EXPECT_GE(end.requester.window.frames(), window_before) << "the peer only slept";
+  EXPECT_GE(end.requester.stream.window().frames(), window_before) << "the peer only slept";
 }
 
 TEST_F(Requester, probes_later_where_answers_came_late_and_early_again_when_they_are_quick) {

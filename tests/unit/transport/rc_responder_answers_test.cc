@@ -42,7 +42,7 @@ TEST_F(Answers, split_a_read_into_first_middle_and_last) {
     EXPECT_EQ(frames[i].packet().aeth.kind(), wire::AethKind::kAck);
     EXPECT_EQ(frames[i].packet().aeth.msn, 1u);
   }
-  EXPECT_EQ(end.responder.expected, kFirstPsn + 3);
+  EXPECT_EQ(end.responder.stream.expected(), kFirstPsn + 3);
 }
 
 TEST_F(Answers, are_only_when_one_frame_is_enough) {
@@ -85,8 +85,8 @@ TEST_F(Answers, are_given_again_to_a_repeated_read) {
   const auto second = end.answers();
   ASSERT_EQ(second.size(), first.size());
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(second[i].bytes, first[i].bytes);
-  EXPECT_EQ(end.responder.msn, 2u) << "a repetition is no new message";
-  EXPECT_EQ(end.responder.expected, kFirstPsn + 4);
+  EXPECT_EQ(end.responder.stream.msn(), 2u) << "a repetition is no new message";
+  EXPECT_EQ(end.responder.stream.expected(), kFirstPsn + 4);
 }
 
 TEST_F(Answers, start_in_the_middle_when_the_repeated_read_does) {
@@ -305,7 +305,7 @@ TEST_F(Answers, to_2_31_bytes_at_the_smallest_mtu_keep_their_numbers) {
   answer.length = 1u << 31;
   answer.frames = 1u << 23;
   answer.first_psn = kFirstPsn;
-  end.responder.expected = kFirstPsn + (1u << 23);
+  end.responder.stream.accept_for_data((1u << 23) - 1);
   const std::uint32_t last = (1u << 23) - 1;
   answer.address = end.remote().address - std::uint64_t{last} * kMtu;
   end.deliver(read_frame(last, kMtu));

@@ -64,7 +64,7 @@ TEST_F(Responder, counts_messages_and_not_frames_in_the_msn) {
   expect_ack(1, 1);
   end.deliver(write_frame(Opcode::kRcWriteOnly, 2, 4, 4));
   expect_ack(2, 2);
-  end.responder.msn = kMask24;
+  end.responder.stream.start(kFirstPsn + 3, kMask24);
   end.deliver(write_frame(Opcode::kRcWriteOnly, 3, 4, 4));
   expect_ack(3, 0);
 }

@@ -1,6 +1,6 @@
 // Which messages ask for an acknowledgement: those that somebody waits for, and enough of the
 // others (B2.1).
-#include "transport/ack_requests.h"
+#include "transport/ack_policy.h"
 
 #include "unit/transport/requester_fixture.h"
 
