@@ -11,11 +11,11 @@ constexpr std::uint8_t kMostPatience_log2 = 24;
 constexpr int kOwnerSpins = 2000;
 constexpr timespec kOwnerNap{0, 50'000};
 
-constinit thread_local bool is_guest = false;
+constinit thread_local bool never_owns = false;
 
 }  // namespace
 
-void BiasedLock::stay_guest() { is_guest = true; }
+void BiasedLock::never_own() { never_owns = true; }
 
 void BiasedLock::lock_slow() {
   word_.lock();
@@ -46,7 +46,7 @@ bool BiasedLock::try_lock_slow() {
 
 void BiasedLock::unlock_slow() {
   by_word_ = false;
-  if (is_guest) {
+  if (never_owns) {
     times_ = 0;
   } else if (candidate_ != me()) {
     if (!settled_) candidate_ = me();

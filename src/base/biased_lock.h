@@ -2,7 +2,7 @@
 // gets in and out by plain loads and stores. A locked instruction costs some 20 cycles, and waits
 // until every store before it has reached its cache line, which may be on its way to another core.
 //
-// The lock leans towards the first thread that takes it many times in a row, and never towards
+// The lock is biased towards the first thread that takes it many times in a row, and never towards
 // another: one that was held up on its way in may still say that it is inside, and must not be
 // mistaken for its successor. Whoever else wants the lock takes the bias away first, with a barrier
 // in every thread of the process (membarrier), which costs it some microseconds; each time the bias
@@ -28,8 +28,8 @@ class BiasedLock {
   }
   /// Never waits for whoever has it.
   bool try_lock() { return try_enter() || try_lock_slow(); }
-  /// No lock leans towards this thread from now on: it is there for when others do not come.
-  static void stay_guest();
+  /// No lock is biased towards this thread from now on: it is there for when others do not come.
+  static void never_own();
   void unlock() {
     if (by_word_) [[unlikely]]
       return unlock_slow();
@@ -56,7 +56,7 @@ class BiasedLock {
  private:
   static const void* me() { return this_thread(); }
 
-  // Out of line, so that the quick way costs its callers no registers.
+  // Out of line, so that the fast path costs its callers no registers.
   void lock_slow();
   bool try_lock_slow();
   void unlock_slow();

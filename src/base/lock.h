@@ -46,7 +46,7 @@ class Lock {
  private:
   static constexpr std::uint32_t kFree = 0, kHeld = 1;
 
-  // Out of line, so that the quick way costs its callers no registers.
+  // Out of line, so that the fast path costs its callers no registers.
   void wake();
   void lock_slow();
 

@@ -1,5 +1,5 @@
 // A memory barrier that one thread executes for all threads of the process, so that those on a
-// quick path need none. Any thread; costs some microseconds.
+// fast path need none. Any thread; costs some microseconds.
 #pragma once
 
 namespace weft::base {

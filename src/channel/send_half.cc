@@ -97,7 +97,7 @@ void SendHalf::measure_rings() {
   frame_most_ = std::min(local_.slot_bytes, remote_.slot_bytes);
 }
 
-// What is not quite ordinary goes the long way round.
+// What is not quite ordinary takes the general path.
 void SendHalf::update_fast_most() {
   has_steps_ = moving() || cold().old.exists();
   const bool ordinary =

@@ -28,7 +28,7 @@ class Doorbell {
   /// After giving the process something. `fence`: what was given needs one to be seen first.
   void ring(const ProcessView& process, const LocalSocket& socket, bool fence) {
     flight_order(fence);
-    const std::uint32_t request = process.wake_request_behind_gift();
+    const std::uint32_t request = process.wake_request_after_publish();
     if (!has_answered(request)) [[unlikely]] {
       socket.wake();
       // After: whoever finds it here counts on a message that has been sent.

@@ -74,7 +74,7 @@ class ProcessView {
     return page().wake_request.load(std::memory_order_relaxed) & ~kAsksForFence;
   }
   /// The same for one who has just given it something.
-  std::uint32_t wake_request_behind_gift() const {
+  std::uint32_t wake_request_after_publish() const {
     if ((page().wake_request.load(std::memory_order_relaxed) & kAsksForFence) != 0) [[unlikely]] {
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }

@@ -63,23 +63,23 @@ bool PublicTables::prepare_key(std::uint32_t slot) {
 }
 
 std::uint32_t PublicTables::show_key(std::uint32_t slot, const memory::KeyTable::Entry& entry) {
-  using Table = memory::KeyTable;
+  using memory::KeyEntry;
   PublicKey& shown = key(slot);
   const std::uint32_t control = entry.control.load(std::memory_order_relaxed);
-  const bool live = (control & Table::kRemoteLive) != 0 && entry.vmm->identity();
+  const bool live = (control & KeyEntry::kRemoteLive) != 0 && entry.vmm->identity();
   if (!live) {
     // Whoever revokes goes on with presence's drain, which orders this.
-    shown.control.store(control & ~Table::kRemoteLive, std::memory_order_relaxed);
+    shown.control.store(control & ~KeyEntry::kRemoteLive, std::memory_order_relaxed);
     shown.version.fetch_add(1, std::memory_order_release);
     return 0;
   }
   const ArenaPlace place = find_in_arena(reinterpret_cast<const void*>(entry.target), entry.length);
-  shown.pd = entry.pd.value;
-  shown.access = static_cast<std::uint32_t>(entry.access);
+  shown.pd = entry.pd;
+  shown.access = entry.access;
   shown.base = entry.base;
   shown.length = entry.length;
   shown.target = entry.target;
-  shown.qpn = entry.qpn.value;
+  shown.qpn = entry.qpn;
   change_arena(shown, place.arena);
   shown.arena_offset = place.offset;
   shown.version.fetch_add(1, std::memory_order_release);

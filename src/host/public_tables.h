@@ -40,22 +40,15 @@ struct PublicQueuePair {
 };
 static_assert(sizeof(PublicQueuePair) == 32);
 
-struct alignas(64) PublicKey {
-  std::atomic<std::uint32_t> control;  ///< as in memory::KeyTable::Entry
-  std::atomic<std::uint32_t> version;
-  std::uint32_t pd;
-  std::uint32_t access;
-  std::uint64_t base;
-  std::uint64_t length;
-  std::uint64_t target;  ///< address in the owner's process
-  std::uint32_t qpn;
+/// A key as its owner shows it: live only if it is remote. The address in `target` is the owner's.
+struct alignas(64) PublicKey : memory::KeyEntry {
   std::uint32_t arena;         ///< 0: not in an arena
   std::uint64_t arena_offset;  ///< of the first byte
 };
 static_assert(sizeof(PublicKey) == 64);
 
 struct PublicLayout {
-  static constexpr std::uint64_t kMagic = 0x3262'7570'7466'6577;
+  static constexpr std::uint64_t kMagic = 0x3362'7570'7466'6577;
   std::uint64_t magic;
   std::uint32_t tag;  ///< names the controller in flight words
   std::atomic<std::uint32_t> block_count;

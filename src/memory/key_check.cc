@@ -17,17 +17,18 @@ bool KeyTable::claim(Entry& entry, std::uint64_t use) {
 AccessError KeyTable::why_not_live(std::uint32_t control, std::uint32_t tag,
                                    std::uint32_t live_bit) {
   if (control == 0) return AccessError::kBadKey;
-  if ((control & kTaken) == 0 || (control & kTagMask) != tag) return AccessError::kStale;
-  if ((control & kWindow) == 0) return AccessError::kStale;
-  return live_bit == kLocalLive ? AccessError::kBadKey : AccessError::kNotBound;
+  if ((control & KeyEntry::kTaken) == 0 || (control & KeyEntry::kTagMask) != tag)
+    return AccessError::kStale;
+  if ((control & KeyEntry::kWindow) == 0) return AccessError::kStale;
+  return live_bit == KeyEntry::kLocalLive ? AccessError::kBadKey : AccessError::kNotBound;
 }
 
 AccessError KeyTable::why_not_local(const Entry& entry, LocalKey lkey, PdId pd,
                                     std::uint64_t address, std::uint64_t length) {
   const std::uint32_t control = entry.control.load(std::memory_order_acquire);
-  const std::uint32_t tag = lkey.value & kTagMask;
-  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | tag)) {
-    return why_not_live(control, tag, kLocalLive);
+  const std::uint32_t tag = lkey.value & KeyEntry::kTagMask;
+  if ((control & (KeyEntry::kLocalLive | KeyEntry::kTagMask)) != (KeyEntry::kLocalLive | tag)) {
+    return why_not_live(control, tag, KeyEntry::kLocalLive);
   }
   if (entry.pd != pd) return AccessError::kWrongDomain;
   if (!inside(address, length, entry.base, entry.length)) return AccessError::kOutOfRange;
@@ -37,12 +38,13 @@ AccessError KeyTable::why_not_local(const Entry& entry, LocalKey lkey, PdId pd,
 AccessError KeyTable::why_not_remote(const Entry& entry, RemoteKey rkey,
                                      const RemoteAccess& access) {
   const std::uint32_t control = entry.control.load(std::memory_order_acquire);
-  const std::uint32_t tag = rkey.value & kTagMask;
-  if ((control & (kRemoteLive | kTagMask)) != (kRemoteLive | tag)) {
-    return why_not_live(control, tag, kRemoteLive);
+  const std::uint32_t tag = rkey.value & KeyEntry::kTagMask;
+  if ((control & (KeyEntry::kRemoteLive | KeyEntry::kTagMask)) != (KeyEntry::kRemoteLive | tag)) {
+    return why_not_live(control, tag, KeyEntry::kRemoteLive);
   }
   if (entry.pd != access.pd) return AccessError::kWrongDomain;
-  if (entry.qpn != kAnyQueuePair && entry.qpn != access.qpn) return AccessError::kWrongQueuePair;
+  if (entry.qpn != KeyEntry::kAnyQueuePair && entry.qpn != access.qpn)
+    return AccessError::kWrongQueuePair;
   if (!inside(access.address, access.length, entry.base, entry.length)) {
     return AccessError::kOutOfRange;
   }

@@ -16,16 +16,16 @@ Result<RegionKeys> KeyTable::reregister_region(LocalKey lkey, const RegionSpec& 
     const std::lock_guard guard(lock_);
     if (auto ok = reserve_region_locked(entry, lkey); !ok) return tl::unexpected(ok.error());
     control = entry->control.load(std::memory_order_relaxed);
-    set_control(slot, *entry, control & ~(kLocalLive | kRemoteLive),
+    set_control(slot, *entry, control & ~(KeyEntry::kLocalLive | KeyEntry::kRemoteLive),
                 std::memory_order_relaxed);  // ordered by drain()
   }
   drain(slot, *entry, control);
   const std::lock_guard guard(lock_);
   describe(*entry, spec, *iova);
   entry->busy = false;
-  set_control(slot, *entry, (control & kTagMask) | live_bits(spec.access),
+  set_control(slot, *entry, (control & KeyEntry::kTagMask) | live_bits(spec.access),
               std::memory_order_release);
-  return RegionKeys{lkey, remote_key(slot, control & kTagMask), *iova};
+  return RegionKeys{lkey, remote_key(slot, control & KeyEntry::kTagMask), *iova};
 }
 
 }  // namespace weft::memory

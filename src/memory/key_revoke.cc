@@ -19,10 +19,11 @@ void KeyTable::revoke_region(LocalKey lkey) {
       {
         const std::lock_guard guard(lock_);
         control = entry->control.load(std::memory_order_relaxed);
-        if ((control & kWindow) == 0 || entry->region != region || entry->busy) continue;
+        if ((control & KeyEntry::kWindow) == 0 || entry->region != region || entry->busy) continue;
         entry->busy = true;
         // drain() orders
-        set_control(slot, *entry, control & ~(kRemoteLive | kFenced), std::memory_order_relaxed);
+        set_control(slot, *entry, control & ~(KeyEntry::kRemoteLive | KeyEntry::kFenced),
+                    std::memory_order_relaxed);
       }
       drain(slot, *entry, control);
       const std::lock_guard guard(lock_);
@@ -37,12 +38,12 @@ void KeyTable::revoke_window(RemoteKey rkey) {
   const Entry* entry = slots_.at(slot_of(rkey));
   WEFT_ASSERT(entry != nullptr);
   for (;;) {
-    const std::uint32_t tag = entry->control.load(std::memory_order_relaxed) & kTagMask;
-    const auto gone = deallocate_window(RemoteKey((rkey.value & ~kTagMask) | tag));
+    const std::uint32_t tag = entry->control.load(std::memory_order_relaxed) & KeyEntry::kTagMask;
+    const auto gone = deallocate_window(RemoteKey((rkey.value & ~KeyEntry::kTagMask) | tag));
     if (gone) return;
     // A bind that was under way may have changed the tag meanwhile: look again.
     const std::uint32_t now = entry->control.load(std::memory_order_relaxed);
-    if (gone.error().code != Errc::kBusy && (now & kTagMask) == tag) return;
+    if (gone.error().code != Errc::kBusy && (now & KeyEntry::kTagMask) == tag) return;
     std::this_thread::yield();
   }
 }

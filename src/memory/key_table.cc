@@ -45,10 +45,10 @@ void KeyTable::set_control(std::uint32_t slot, Entry& entry, std::uint32_t contr
 }
 
 void KeyTable::drain(std::uint32_t slot, const Entry& entry, std::uint32_t control_before) {
-  const bool fenced = (control_before & kFenced) != 0;
+  const bool fenced = (control_before & KeyEntry::kFenced) != 0;
   const std::uint32_t died = control_before & ~entry.control.load(std::memory_order_relaxed);
   // Nobody fences for a local key: it dies with a region, which is no work of a send queue.
-  if (fenced && (died & kLocalLive) == 0) {
+  if (fenced && (died & KeyEntry::kLocalLive) == 0) {
     Flight::drain_fenced(&entry);
   } else {
     Flight::drain(&entry);
@@ -99,7 +99,7 @@ void KeyTable::describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova
   entry.target = spec.address;
   entry.vmm = spec.vmm;
   entry.access = spec.access;
-  entry.qpn = kAnyQueuePair;
+  entry.qpn = KeyEntry::kAnyQueuePair;
   entry.implicit = spec.implicit;
   entry.claim.store(kUnclaimed, std::memory_order_relaxed);
 }
@@ -131,14 +131,15 @@ void KeyTable::retire(std::uint32_t slot, Entry& entry, std::uint32_t control_be
   entry.busy = false;
   // With the last tag the slot has given out all its keys: the next ones would be old ones.
   using Wear = base::SlotTable<Entry>::Wear;
-  const std::uint32_t tag = entry.control.load(std::memory_order_relaxed) & kTagMask;
-  slots_.release(slot, tag == kTagMask ? Wear::kWorn : Wear::kNone);
+  const std::uint32_t tag = entry.control.load(std::memory_order_relaxed) & KeyEntry::kTagMask;
+  slots_.release(slot, tag == KeyEntry::kTagMask ? Wear::kWorn : Wear::kNone);
 }
 
 Result<void> KeyTable::reserve_region_locked(Entry* entry, LocalKey lkey) {
   const std::uint32_t control =
       entry == nullptr ? 0 : entry->control.load(std::memory_order_relaxed);
-  if ((control & (kLocalLive | kTagMask)) != (kLocalLive | (lkey.value & kTagMask))) {
+  if ((control & (KeyEntry::kLocalLive | KeyEntry::kTagMask)) !=
+      (KeyEntry::kLocalLive | (lkey.value & KeyEntry::kTagMask))) {
     return fail(Errc::kInvalidArgument, "lkey: no such region");
   }
   if (entry->bound_windows > 0) {
@@ -159,7 +160,7 @@ Result<void> KeyTable::deregister_region(LocalKey lkey) {
     if (auto ok = reserve_region_locked(entry, lkey); !ok) return ok;
     control = entry->control.load(std::memory_order_relaxed);
     // ordered by drain()
-    set_control(slot, *entry, lkey.value & kTagMask, std::memory_order_relaxed);
+    set_control(slot, *entry, lkey.value & KeyEntry::kTagMask, std::memory_order_relaxed);
     regions_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot, *entry, control);
@@ -169,15 +170,15 @@ Result<void> KeyTable::deregister_region(LocalKey lkey) {
 Result<void> KeyTable::invalidate(RemoteKey rkey, PdId pd, Qpn qpn) {
   const std::uint32_t slot = slot_of(rkey);
   Entry* entry = slots_.at(slot);
-  const std::uint32_t tag = rkey.value & kTagMask;
+  const std::uint32_t tag = rkey.value & KeyEntry::kTagMask;
   std::uint32_t control = 0;
   {
     const std::lock_guard guard(lock_);
     if (entry != nullptr) control = entry->control.load(std::memory_order_relaxed);
-    if ((control & (kRemoteLive | kTagMask)) != (kRemoteLive | tag)) {
+    if ((control & (KeyEntry::kRemoteLive | KeyEntry::kTagMask)) != (KeyEntry::kRemoteLive | tag)) {
       return fail(Errc::kInvalidArgument, "rkey: no such key, or it protects nothing");
     }
-    const bool window = (control & kWindow) != 0;
+    const bool window = (control & KeyEntry::kWindow) != 0;
     const bool type2 = window && entry->type == WindowType::kType2;
     if (!type2 && !has(entry->access, Access::kOneShot)) {
       return fail(Errc::kNotPermitted,
@@ -190,11 +191,12 @@ Result<void> KeyTable::invalidate(RemoteKey rkey, PdId pd, Qpn qpn) {
     if (entry->busy) return fail(Errc::kBusy, "rkey: another change is under way");
     entry->busy = true;
     // ordered by drain()
-    set_control(slot, *entry, control & ~(kRemoteLive | kFenced), std::memory_order_relaxed);
+    set_control(slot, *entry, control & ~(KeyEntry::kRemoteLive | KeyEntry::kFenced),
+                std::memory_order_relaxed);
   }
   drain(slot, *entry, control);
   const std::lock_guard guard(lock_);
-  if ((control & kWindow) != 0) unbind_locked(*entry);
+  if ((control & KeyEntry::kWindow) != 0) unbind_locked(*entry);
   entry->busy = false;
   return {};
 }

@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/slot_table.h"
 #include "memory/flight.h"
+#include "memory/key_entry.h"
 #include "memory/vmm.h"
 #include "weft/access.h"
 #include "weft/result.h"
@@ -64,15 +65,6 @@ struct RegionKeys {
   std::uint64_t iova;  ///< the address that peers and gather lists use
 };
 
-struct RemoteAccess {
-  PdId pd;
-  Qpn qpn;
-  std::uint64_t address;
-  std::uint64_t length;
-  Access need;
-  std::uint64_t use;  ///< names one whole operation, retransmissions included; not 0
-};
-
 enum class WindowType : std::uint8_t { kType1, kType2 };
 
 struct BindSpec {
@@ -114,7 +106,7 @@ class KeyTable {
   void revoke_window(RemoteKey rkey);
   /// The key that a type-1 window has after its next bind or unbind.
   static RemoteKey next_key(RemoteKey rkey) {
-    return RemoteKey((rkey.value & ~kTagMask) | next_tag(rkey.value));
+    return RemoteKey((rkey.value & ~KeyEntry::kTagMask) | next_tag(rkey.value));
   }
   /// Local or remote invalidate: type-2 windows, and one-shot keys.
   Result<void> invalidate(RemoteKey rkey, PdId pd, Qpn qpn);
@@ -130,21 +122,8 @@ class KeyTable {
                                               std::uint64_t length, Intent intent);
   tl::expected<Place, AccessError> keep_remote(RemoteKey rkey, const RemoteAccess& access);
 
-  // The same checks for a caller that publishes by itself and remembers where a key is: find the
-  // entry (null: no such key), publish it, order, then ask. Entries are type-stable, so one that
-  // was found once may be asked again and again; it says no when the key has gone.
-  // One key. While the control word says live, the other hot fields are constant: they change only
-  // after the word was made dead and the entry drained.
-  struct alignas(64) Entry {
-    std::atomic<std::uint32_t> control{0};  ///< tag and flags; release at bind, acquire in checks
-    std::atomic<std::uint32_t> version{0};  ///< advances with every change of control
-    PdId pd;
-    std::uint64_t base = 0;  ///< first address as users of the key count
-    std::uint64_t length = 0;
-    std::uint64_t target = 0;  ///< what `base` stands for, in the Vmm
+  struct alignas(64) Entry : KeyEntry {
     Vmm* vmm = nullptr;
-    Access access = Access::kNone;
-    Qpn qpn;
     std::atomic<std::uint64_t> claim{0};  ///< one-shot: the use that it serves
 
     // From here on under lock_.
@@ -155,38 +134,11 @@ class KeyTable {
     bool busy = false;  ///< a mutation is between two critical sections
   };
   static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
-  static constexpr Qpn kAnyQueuePair{~std::uint32_t{0}};
   static constexpr std::uint64_t kUnclaimed = 0;
 
-  // Bits of the control word above the tag.
-  static constexpr std::uint32_t kTagMask = 0xFF;
-  static constexpr std::uint32_t kTaken = 1U << 8;        ///< a region or window has the slot
-  static constexpr std::uint32_t kWindow = 1U << 9;       ///< it is a window
-  static constexpr std::uint32_t kLocalLive = 1U << 10;   ///< the local key works
-  static constexpr std::uint32_t kRemoteLive = 1U << 11;  ///< the remote key works
-  /// Whoever uses the remote key, here or in another process, checks it behind a fence of its own,
-  /// so that revoking it takes no barrier over all processors, which is a system call: windows and
-  /// one-shot keys, which live shortly, and regions that let no peer in anyway.
-  static constexpr std::uint32_t kFenced = 1U << 12;
-
-  static bool live_local(const Entry& entry, LocalKey lkey) {
-    // acquire pairs with the release in register_region(): live means that the fields are there.
-    return (entry.control.load(std::memory_order_acquire) & (kLocalLive | kTagMask)) ==
-           (kLocalLive | (lkey.value & kTagMask));
-  }
-  /// Ask after the entry was published: what says yes stays so until that is cleared.
-  static bool live_remote(const Entry& entry, RemoteKey rkey) {
-    constexpr std::uint32_t kWanted = kRemoteLive | kTagMask;
-    const std::uint32_t live = kRemoteLive | (rkey.value & kTagMask);
-    // acquire pairs with the release in register_region() and finish_bind().
-    const std::uint32_t control = entry.control.load(std::memory_order_acquire);
-    if ((control & (kWanted | kFenced)) == live) [[likely]]
-      return true;
-    if ((control & kFenced) == 0) return false;
-    // This look has told only that a fence is needed; its partner is in Flight::drain_fenced().
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    return (entry.control.load(std::memory_order_acquire) & kWanted) == live;
-  }
+  // The same checks for a caller that publishes by itself and remembers where a key is: find the
+  // entry (null: no such key), publish it, order, then ask. Entries are type-stable, so one that
+  // was found once may be asked again and again; it says no when the key has gone.
   Entry* find(LocalKey lkey) const { return slots_.at(lkey.value >> 8); }
   Entry* find(RemoteKey rkey) const { return slots_.at(slot_of(rkey)); }
   static bool allows_local(const Entry& entry, LocalKey lkey, PdId pd, std::uint64_t address,
@@ -199,7 +151,7 @@ class KeyTable {
  private:
   // Key 0 means "no key" to many programs, so no tag of weft's choice is 0.
   static std::uint32_t next_tag(std::uint32_t control) {
-    const std::uint32_t tag = (control + 1) & kTagMask;
+    const std::uint32_t tag = (control + 1) & KeyEntry::kTagMask;
     return tag == 0 ? 1 : tag;
   }
 
@@ -210,8 +162,9 @@ class KeyTable {
   /// What the control word of a region that works has above the tag.
   static std::uint32_t live_bits(Access access) {
     constexpr Access kPeers = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
-    constexpr std::uint32_t kLive = kTaken | kLocalLive | kRemoteLive;
-    return has_any(access, kPeers) && !has(access, Access::kOneShot) ? kLive : kLive | kFenced;
+    constexpr std::uint32_t kLive = KeyEntry::kTaken | KeyEntry::kLocalLive | KeyEntry::kRemoteLive;
+    return has_any(access, kPeers) && !has(access, Access::kOneShot) ? kLive
+                                                                     : kLive | KeyEntry::kFenced;
   }
   static void describe(Entry& entry, const RegionSpec& spec, std::uint64_t iova);
   /// The caller is the one who changes it until it clears `busy`.
@@ -256,21 +209,14 @@ class KeyPublisher {
   /// Room for this slot; false when there is no memory.
   virtual bool prepare(std::uint32_t slot) = 0;
   virtual void show(std::uint32_t slot, const KeyTable::Entry& entry) = 0;
-  /// `fenced`: the key was marked so (KeyTable::kFenced) while it lived.
+  /// `fenced`: the key was marked so (KeyEntry::kFenced) while it lived.
   virtual void drain(std::uint32_t slot, bool fenced) = 0;
 };
-
-// Whether [address, address + length) lies in [base, base + size), without overflow.
-inline bool inside(std::uint64_t address, std::uint64_t length, std::uint64_t base,
-                   std::uint64_t size) {
-  const std::uint64_t offset = address - base;
-  return offset <= size && length <= size - offset;
-}
 
 inline bool KeyTable::allows_local(const Entry& entry, LocalKey lkey, PdId pd,
                                    std::uint64_t address, std::uint64_t length, Intent intent,
                                    Place* place) {
-  if (!live_local(entry, lkey) || entry.pd != pd ||
+  if (!entry.is_live(lkey) || entry.pd != pd ||
       !inside(address, length, entry.base, entry.length) ||
       (intent == Intent::kWrite && !has(entry.access, Access::kLocalWrite))) [[unlikely]] {
     return false;
@@ -281,12 +227,8 @@ inline bool KeyTable::allows_local(const Entry& entry, LocalKey lkey, PdId pd,
 
 inline bool KeyTable::allows_remote(Entry& entry, RemoteKey rkey, const RemoteAccess& access,
                                     Place* place) {
-  if (!live_remote(entry, rkey) || entry.pd != access.pd ||
-      (entry.qpn != kAnyQueuePair && entry.qpn != access.qpn) ||
-      !inside(access.address, access.length, entry.base, entry.length) ||
-      !has(entry.access, access.need)) [[unlikely]] {
+  if (!entry.is_live(rkey) || !allows(entry, access)) [[unlikely]]
     return false;
-  }
   // Last of all, so that a refused attempt does not consume the key.
   if (has(entry.access, Access::kOneShot) && !claim(entry, access.use)) [[unlikely]]
     return false;

@@ -40,8 +40,8 @@ Result<KeyTable::Entry*> KeyTable::window_locked(RemoteKey rkey) {
   Entry* entry = slots_.at(slot_of(rkey));
   const std::uint32_t control =
       entry == nullptr ? 0 : entry->control.load(std::memory_order_relaxed);
-  constexpr std::uint32_t kIs = kTaken | kWindow;
-  if ((control & (kIs | kTagMask)) != (kIs | (rkey.value & kTagMask))) {
+  constexpr std::uint32_t kIs = KeyEntry::kTaken | KeyEntry::kWindow;
+  if ((control & (kIs | KeyEntry::kTagMask)) != (kIs | (rkey.value & KeyEntry::kTagMask))) {
     return invalid("window: no such window under this key");
   }
   if (entry->busy) return fail(Errc::kBusy, "window: another change is under way");
@@ -67,7 +67,7 @@ Result<RemoteKey> KeyTable::allocate_window(PdId pd, WindowType type) {
   entry->pd = pd;
   entry->type = type;
   entry->region = kNoSlot;
-  set_control(slot, *entry, tag | kTaken | kWindow, std::memory_order_release);
+  set_control(slot, *entry, tag | KeyEntry::kTaken | KeyEntry::kWindow, std::memory_order_release);
   windows_.fetch_add(1, std::memory_order_relaxed);
   return remote_key(slot, tag);
 }
@@ -83,7 +83,7 @@ Result<void> KeyTable::deallocate_window(RemoteKey rkey) {
     entry->busy = true;
     control = entry->control.load(std::memory_order_relaxed);
     // ordered by drain()
-    set_control(slot_of(rkey), *entry, rkey.value & kTagMask, std::memory_order_relaxed);
+    set_control(slot_of(rkey), *entry, rkey.value & KeyEntry::kTagMask, std::memory_order_relaxed);
     windows_.fetch_sub(1, std::memory_order_relaxed);
   }
   retire(slot_of(rkey), *entry, control);
@@ -99,7 +99,7 @@ Result<KeyTable::Binding> KeyTable::begin_bind(const BindSpec& spec) {
   if ((*window)->pd != spec.pd) return invalid("window: another protection domain");
   if ((*window)->type == WindowType::kType2) {
     if (is_unbind(spec)) return invalid("length: a type-2 window is unbound by invalidation");
-    if ((control & kRemoteLive) != 0) {
+    if ((control & KeyEntry::kRemoteLive) != 0) {
       return fail(Errc::kInvalidState, "window: a bound type-2 window must be invalidated first");
     }
   }
@@ -108,8 +108,9 @@ Result<KeyTable::Binding> KeyTable::begin_bind(const BindSpec& spec) {
     Entry* region = slots_.at(binding.region_slot);
     const std::uint32_t state =
         region == nullptr ? 0 : region->control.load(std::memory_order_relaxed);
-    const std::uint32_t want = kLocalLive | (spec.region.value & kTagMask);
-    if ((state & (kLocalLive | kTagMask)) != want) return invalid("region: no such region");
+    const std::uint32_t want = KeyEntry::kLocalLive | (spec.region.value & KeyEntry::kTagMask);
+    if ((state & (KeyEntry::kLocalLive | KeyEntry::kTagMask)) != want)
+      return invalid("region: no such region");
     if (region->pd != spec.pd) return invalid("region: another protection domain");
     if (!has(region->access, Access::kWindowBind)) {
       return invalid("region: not registered for window binding");
@@ -141,10 +142,11 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
   const bool type2 = window.type == WindowType::kType2;
   const std::uint32_t tag = type2 ? spec.new_tag : next_tag(binding.old_control);
   const std::uint32_t slot = binding.window_slot;
-  set_control(slot, window, tag | kTaken | kWindow, std::memory_order_relaxed);  // drain() orders
+  set_control(slot, window, tag | KeyEntry::kTaken | KeyEntry::kWindow,
+              std::memory_order_relaxed);  // drain() orders
   // The old key dies first: nobody is inside the old range when the new one is written. A window
   // that protected nothing was drained when it stopped to.
-  if ((binding.old_control & kRemoteLive) != 0) drain(slot, window, binding.old_control);
+  if ((binding.old_control & KeyEntry::kRemoteLive) != 0) drain(slot, window, binding.old_control);
   const std::lock_guard guard(lock_);
   unbind_locked(window);
   window.busy = false;
@@ -155,10 +157,12 @@ Result<RemoteKey> KeyTable::finish_bind(const BindSpec& spec, const Binding& bin
     window.target = binding.target;
     window.vmm = binding.region->vmm;
     window.access = spec.access;
-    window.qpn = type2 ? spec.qpn : kAnyQueuePair;
+    window.qpn = type2 ? spec.qpn : KeyEntry::kAnyQueuePair;
     window.claim.store(kUnclaimed, std::memory_order_relaxed);
-    set_control(slot, window, tag | kTaken | kWindow | kRemoteLive | kFenced,
-                std::memory_order_release);
+    set_control(
+        slot, window,
+        tag | KeyEntry::kTaken | KeyEntry::kWindow | KeyEntry::kRemoteLive | KeyEntry::kFenced,
+        std::memory_order_release);
   }
   return remote_key(binding.window_slot, tag);
 }

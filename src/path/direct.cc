@@ -80,7 +80,7 @@ class DirectPath final : public Initiator {
     return view;
   }
 
-  bool execute_at_once(QueuePair& qp, const SendRequest& request) override {
+  bool fast_post(QueuePair& qp, const SendRequest& request) override {
     if (!is_small(SendOp::kWrite, request) || has(request.flags, SendFlags::kInline) ||
         !qp.sq.empty()) {
       return false;
@@ -105,7 +105,7 @@ class DirectPath final : public Initiator {
       if (!done) [[unlikely]]
         return forget_grants();
     }
-    complete_at_once(qp, request, CompletionOp::kWrite);
+    fast_complete(qp, request, CompletionOp::kWrite);
     return true;
   }
 
@@ -113,7 +113,7 @@ class DirectPath final : public Initiator {
     forget_progress();
     kept_.reset();
     if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
-    target::return_receive(qp, std::exchange(receive_, nullptr));
+    target::return_receive(qp, std::exchange(partial_receive, nullptr));
   }
 
  private:
@@ -163,7 +163,7 @@ class DirectPath final : public Initiator {
   Step refuse(QueuePair& qp, SendWqe& wqe, QueuePair& peer, Refusal refusal) {
     if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
     target::report(peer, refusal);
-    if (!reliable_) return unheard(qp, wqe);
+    if (!reliable_) return complete_dropped(qp, wqe);
     fail_queue_pair(peer);
     return fail(qp, status_of(refusal));
   }
@@ -192,7 +192,7 @@ class DirectPath final : public Initiator {
     const bool ours =
         peer->can_receive() && queue::shown_service(*peer) == queue::wanted_service(qp) &&
         peer->attributes.remote_qpn == qp.qpn && peer->attributes.remote_gid == qp.local_gid &&
-        peer->path != nullptr && !peer->path->takes_frames();
+        peer->path != nullptr && peer->path->frame_receiver() == nullptr;
     if (!ours) {
       Flight::clear(Hold::kPeer);
       return nullptr;
@@ -206,10 +206,10 @@ class DirectPath final : public Initiator {
   Step receiver_not_ready(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     if (reliable_) return not_ready(qp, peer.attributes.min_rnr_timer);
     peer.count(obs::Counter::kDroppedMessages);
-    return unheard(qp, wqe);
+    return complete_dropped(qp, wqe);
   }
 
-  /// The copy of execute_at_once() for a remote key that is checked behind a fence.
+  /// The copy of fast_post() for a remote key that is checked behind a fence.
   [[gnu::noinline]] bool copy_by_window(QueuePair& qp, const Sge& sge,
                                         const RemoteAddress& remote) {
     if (!source_.covers(sge.lkey, sge.address, sge.length)) return remember(qp, sge, remote);
@@ -218,7 +218,7 @@ class DirectPath final : public Initiator {
     slot.put(Hold::kLocal, source_.entry);
     slot.put(Hold::kRemote, target_.entry);
     Flight::fence();
-    const memory::KeyTable::Entry& bound = *target_.entry;
+    const memory::KeyEntry& bound = *target_.entry;
     const bool done =
         peer_->epoch.load(std::memory_order_acquire) == peer_epoch_ && source_.holds() &&
         target_.holds() && memory::inside(remote.address, sge.length, bound.base, bound.length) &&
@@ -228,7 +228,7 @@ class DirectPath final : public Initiator {
     return done || forget_grants();
   }
 
-  /// Finds out what execute_at_once() needs to know next time; this time the long way does it.
+  /// Finds out what fast_post() needs to know next time; this time the send queue executes it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
                                              const RemoteAddress& remote) {
     if (!base::fast_paths.on() || qp.extended_initiator || find_peer(qp) == nullptr) return false;
@@ -258,7 +258,7 @@ class DirectPath final : public Initiator {
       const std::lock_guard guard(peer->recv_lock);
       if (!peer->can_receive()) return no_peer(qp, wqe);
       if (offset_ == 0) {
-        auto& left = static_cast<DirectPath&>(*peer->path).receive_;
+        auto& left = peer->path->partial_receive;
         target::return_receive(*peer, std::exchange(left, nullptr));
       }
       if (peer->xrc_domain->select(*peer, wqe.remote_srq)) return {};
@@ -379,7 +379,7 @@ class DirectPath final : public Initiator {
     if (!peer->can_receive()) return no_peer(qp, wqe);
     // The buffer of a message in progress waits in the peer's path: if the peer is reset or fails
     // meanwhile, it is flushed there.
-    auto& inbound = static_cast<DirectPath&>(*peer->path).receive_;
+    auto& inbound = peer->path->partial_receive;
     if (inbound == nullptr) {
       if (offset_ != 0) return no_peer(qp, wqe);  // the peer began anew in the middle
       inbound = target::take_receive(*peer);
@@ -415,7 +415,7 @@ class DirectPath final : public Initiator {
     }
     QueuePair* peer = table != nullptr ? table->find(wqe.datagram.qpn) : nullptr;
     const CompletionStatus status =
-        peer != nullptr ? hand_over(qp, wqe, *peer) : CompletionStatus::kSuccess;
+        peer != nullptr ? deliver_to(qp, wqe, *peer) : CompletionStatus::kSuccess;
     return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
   }
 
@@ -437,7 +437,7 @@ class DirectPath final : public Initiator {
       for (const Qpn member : table->members(group)) {
         QueuePair* peer = table->find(member);
         if (peer == nullptr) continue;
-        const CompletionStatus status = hand_over(qp, wqe, *peer);
+        const CompletionStatus status = deliver_to(qp, wqe, *peer);
         if (status != CompletionStatus::kSuccess) return fail(qp, status);
       }
     }
@@ -446,7 +446,7 @@ class DirectPath final : public Initiator {
 
   /// A datagram to a queue pair of this process, published under kPeer; what became of the sender's
   /// side of it: whatever is wrong with the receiver, nothing is said.
-  CompletionStatus hand_over(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
+  CompletionStatus deliver_to(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     if (peer.service != Service::kUnreliableDatagram) return CompletionStatus::kSuccess;
     const std::lock_guard guard(peer.recv_lock);
     if (!peer.can_receive()) return CompletionStatus::kSuccess;
@@ -484,12 +484,11 @@ class DirectPath final : public Initiator {
   std::shared_ptr<QueuePairTable> peer_table_;  ///< keeps the peer's memory
   QueuePair* peer_ = nullptr;
   std::uint32_t peer_epoch_ = 0;
-  // For execute_at_once(). The target is remembered only for a peer that serves writes, whose
+  // For fast_post(). The target is remembered only for a peer that serves writes, whose
   // rights change only together with its epoch.
   memory::Grant<LocalKey> source_;
   memory::Grant<RemoteKey> target_;
-  queue::ReceiveWqe* receive_ = nullptr;  ///< of a message that the peer is sending; recv_lock
-  std::unique_ptr<KeptDatagrams> kept_;   ///< null: none waits
+  std::unique_ptr<KeptDatagrams> kept_;  ///< null: none waits
 };
 
 }  // namespace

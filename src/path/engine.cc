@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "host/fd_mark.h"
 #include "memory/flight.h"
-#include "path/framed.h"
+#include "queue/frame_receiver.h"
 #include "transport/ack_policy.h"
 #include "wire/packet.h"
 
@@ -44,12 +44,12 @@ wire::Service wire_service(Service service) {
   return wire::Service::kRd;
 }
 
-/// The path of a queue pair that this thread has published, if it may be used now.
-FramedPath* framed_path(queue::QueuePair& qp) {
+/// Of a queue pair that this thread has published, if it may be used now.
+queue::FrameReceiver* frame_receiver(queue::QueuePair& qp) {
   const QpState state = qp.state.load(std::memory_order_acquire);
   if (state == QpState::kReset || state == QpState::kInit) return nullptr;
   queue::Path* path = qp.path.get();
-  return path != nullptr && path->takes_frames() ? static_cast<FramedPath*>(path) : nullptr;
+  return path != nullptr ? path->frame_receiver() : nullptr;
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ class Engine::PortReceiver final : public port::Receiver {
   void on_malformed() override { engine_.counters_.add(obs::Counter::kMalformedFrames); }
 
   void on_frame(const port::Incoming& incoming) override {
-    if (take_plain(incoming)) return;
+    if (fast_on_frame(incoming)) return;
     obs::Counters& counters = engine_.counters_;
     const auto packet = wire::parse_packet(incoming.packet);
     if (!packet) return on_malformed();
@@ -121,8 +121,8 @@ class Engine::PortReceiver final : public port::Receiver {
     current_number_ = number;
   }
 
-  /// The quick way for most frames; false: look closer.
-  bool take_plain(const port::Incoming& incoming) {
+  /// The fast path of most frames; false: parse it.
+  bool fast_on_frame(const port::Incoming& incoming) {
     if (incoming.packet.size() < wire::Bth::kSize) return false;
     const Qpn number = wire::Bth::destination_of(incoming.packet.first<wire::Bth::kSize>());
     if (number == kGsiQpn || number == kMulticastQpn || incoming.flow.is_marked()) {
@@ -131,10 +131,10 @@ class Engine::PortReceiver final : public port::Receiver {
     find(number);
     if (current_ == nullptr || current_->service != Service::kReliableConnection) return false;
     queue::QueuePair& qp = *current_;
-    FramedPath* const path = framed_path(qp);
+    queue::FrameReceiver* const path = frame_receiver(qp);
     if (path == nullptr || incoming.flow.destination != qp.local_gid ||
         incoming.flow.source != qp.attributes.remote_gid ||
-        !path->on_plain_frame(qp, incoming.packet)) {
+        !path->fast_on_frame(qp, incoming.packet)) {
       return false;
     }
     ++frames_;
@@ -173,7 +173,7 @@ class Engine::PortReceiver final : public port::Receiver {
       return qp.count(obs::Counter::kWrongService);
     }
     if (packet.bth.pkey != kDefaultPKey) return qp.count(obs::Counter::kBadPartition);
-    FramedPath* path = framed_path(qp);
+    queue::FrameReceiver* path = frame_receiver(qp);
     if (path == nullptr) return qp.count(obs::Counter::kWrongState);
     const bool to_group = incoming.flow.destination.is_multicast();
     if ((!to_group && incoming.flow.destination != qp.local_gid) ||
@@ -200,7 +200,7 @@ class Engine::PortReceiver final : public port::Receiver {
     for (std::size_t i = 0; i < n; ++i) {
       // The frame's own publication has ended: publish anew, then look again.
       memory::Flight::Scope self(memory::Hold::kSelf, touched_[i]);
-      FramedPath* path = framed_path(*touched_[i]);
+      queue::FrameReceiver* path = frame_receiver(*touched_[i]);
       if (path == nullptr) continue;
       const bool may_hold = program_polls_ && held_count_ < held_.size();
       if (path->answer(*touched_[i], may_hold)) hold(*touched_[i]);
@@ -216,7 +216,7 @@ class Engine::PortReceiver final : public port::Receiver {
     const std::size_t n = std::exchange(held_count_, 0);
     for (std::size_t i = 0; i < n; ++i) {
       memory::Flight::Scope self(memory::Hold::kSelf, held_[i]);
-      if (FramedPath* path = framed_path(*held_[i])) path->release(*held_[i]);
+      if (queue::FrameReceiver* path = frame_receiver(*held_[i])) path->release(*held_[i]);
     }
   }
 
@@ -268,7 +268,7 @@ void Engine::call_helper() {
 }
 
 void Engine::settle() {
-  if (source_ != nullptr && source_->active()) source_->settle();
+  if (neighbours_ != nullptr && neighbours_->active()) neighbours_->settle();
   // Not counted as a poll: acknowledgements do not wait for another one.
   for (int round = 0; round < kRoundsPerSettle && progress(); ++round) {
   }
@@ -411,7 +411,7 @@ void Engine::run(queue::QueuePair& qp) {
   const QpState state = qp.state.load(std::memory_order_acquire);
   if (state == QpState::kReset) return;
   // In the error states the path still sends the NAK that explains them.
-  if (FramedPath* path = framed_path(qp)) {
+  if (queue::FrameReceiver* path = frame_receiver(qp)) {
     // Not the time that it is: this thread may have been held up since the ports were looked at,
     // and a time-out that became due meanwhile says nothing yet.
     path->run(qp, looked_at_.load(std::memory_order_relaxed));
@@ -463,7 +463,7 @@ bool Engine::progress_with_ports() {
   bool missed = false;
   receives_since_.store(now, std::memory_order_relaxed);
   bool did = poll_ports(now, missed);
-  if (source_ != nullptr && source_->active()) did |= source_->poll();
+  if (neighbours_ != nullptr && neighbours_->active()) did |= neighbours_->poll();
   // A time-out says that something has not come, so it has to have been looked for since it was
   // due: this thread may have been held up for long while it did so, and another one may be.
   if (!missed) {

@@ -15,52 +15,12 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "path/directory.h"
+#include "path/neighbours.h"
 #include "port/port.h"
 #include "queue/path.h"
 #include "queue/queue_pair.h"
 
 namespace weft::path {
-
-/// Something else that brings work, beside the ports: the processes of this host.
-class Source {
- public:
-  virtual ~Source() = default;
-  /// False: poll() has nothing to look at.
-  bool active() const { return links_.load(std::memory_order_relaxed) != 0; }
-  /// Does a bounded amount of what there is to do; true if something was done.
-  virtual bool poll() = 0;
-  /// For whoever has found this completion queue empty: the message that it most likely waits for,
-  /// if that is there, with nothing else done. False: poll().
-  virtual bool receive(const queue::CompletionQueue&, Completion*) { return false; }
-  /// True when poll() would find something that has come, or when another thread is at it.
-  virtual bool has_arrivals() = 0;
-  /// The same, or when something is owed to others. Asked before the helper sleeps.
-  virtual bool has_work() = 0;
-  /// Gives others what is owed to them: nobody may poll for long.
-  virtual void settle() = 0;
-  /// Somebody is about to sleep on wait_fd(), or will, until end_watch().
-  virtual void begin_watch() = 0;
-  virtual void end_watch() = 0;
-  /// After begin_watch(): from now on others make wait_fd() readable when they give us something;
-  /// what they gave before is visible to has_arrivals().
-  virtual void request_wake() = 0;
-  /// How many requests were executed that a peer waits for and the program never sees: reads and
-  /// atomics. Such a peer is likely to ask again at once.
-  virtual std::uint64_t served_unseen() const { return 0; }
-  /// When this fd is readable, serve() must be called, whether the program polls or not. Any
-  /// thread.
-  virtual int wait_fd() const = 0;
-  virtual void serve() = 0;
-  /// The program ends without closing anything: what is owed to others is given now. Must not wait.
-  virtual void farewell() = 0;
-
- protected:
-  /// How many there are that may bring something; outlives the source's use.
-  explicit Source(const std::atomic<std::uint32_t>& links) : links_(links) {}
-
- private:
-  const std::atomic<std::uint32_t>& links_;
-};
 
 class Engine final : public queue::Scheduler {
  public:
@@ -69,9 +29,9 @@ class Engine final : public queue::Scheduler {
 
   /// Before the first queue pair; the engine does not own the port.
   void add_port(port::Port& port);
-  /// The same; one at most.
-  void set_source(Source& source) { source_ = &source; }
-  Source* source() const { return source_; }
+  /// The same for the other processes of this host, if they are to be reached.
+  void set_neighbours(Neighbours& neighbours) { neighbours_ = &neighbours; }
+  Neighbours* neighbours() const { return neighbours_; }
 
   // Scheduler
   Nanoseconds now() override { return clock_.now(); }
@@ -84,7 +44,7 @@ class Engine final : public queue::Scheduler {
   /// True when there is nothing to do until something arrives: no due time-out, nothing to run.
   /// A few instructions: this is what an empty poll costs.
   bool idle() const {
-    return (source_ == nullptr || !source_->active()) &&
+    return (neighbours_ == nullptr || !neighbours_->active()) &&
            runnable_.load(std::memory_order_acquire) == 0 && receivers_.empty() &&
            earliest_.load(std::memory_order_relaxed) == kNever;
   }
@@ -94,7 +54,7 @@ class Engine final : public queue::Scheduler {
   bool progress() {
     if (!receivers_.empty()) return progress_with_ports();
     bool did = false;
-    if (source_ != nullptr && source_->active()) did |= source_->poll();
+    if (neighbours_ != nullptr && neighbours_->active()) did |= neighbours_->poll();
     if (earliest_.load(std::memory_order_relaxed) != kNever) did |= fire_timers();
     if (has_runnable()) did |= run_some(false);
     return did;
@@ -102,7 +62,7 @@ class Engine final : public queue::Scheduler {
   /// The same for a program that polls, which a helper learns of; quickly when there is nothing.
   /// True: many polls in a row were in vain.
   bool poll() {
-    if ((source_ == nullptr || !source_->active()) && idle()) return false;
+    if ((neighbours_ == nullptr || !neighbours_->active()) && idle()) return false;
     count_poll();
     if (progress()) {
       vain_polls_.store(0, std::memory_order_relaxed);
@@ -120,9 +80,10 @@ class Engine final : public queue::Scheduler {
   /// Takes the frames that have reached this host, also from another thread that is at it: a queue
   /// pair is about to end, and what came before its end is not flushed.
   void take_arrived();
-  /// The short way of a poll, to be tried first: see Source.
+  /// The fast path of a poll, to be tried first: see Neighbours.
   bool receive(const queue::CompletionQueue& cq, Completion* out) {
-    if (source_ == nullptr || !source_->active() || !source_->receive(cq, out)) return false;
+    if (neighbours_ == nullptr || !neighbours_->active() || !neighbours_->receive(cq, out))
+      return false;
     count_poll();
     return true;
   }
@@ -147,12 +108,12 @@ class Engine final : public queue::Scheduler {
   /// A queue was armed, whose program will be woken by its channel.
   void count_armed() {
     armed_.fetch_add(1, std::memory_order_relaxed);
-    if (source_ != nullptr) source_->begin_watch();
+    if (neighbours_ != nullptr) neighbours_->begin_watch();
   }
   /// It has had its event, or is gone.
   void count_fired() {
     armed_.fetch_sub(1, std::memory_order_relaxed);
-    if (source_ != nullptr) source_->end_watch();
+    if (neighbours_ != nullptr) neighbours_->end_watch();
   }
   std::uint32_t armed() const { return armed_.load(std::memory_order_relaxed); }
   /// At each arming. kHelper: the helper watches from now on what may arrive.
@@ -180,7 +141,7 @@ class Engine final : public queue::Scheduler {
   bool receives(Nanoseconds within) const;
   /// False: whatever happens here is done by the program's own calls.
   bool can_receive() const {
-    return !receivers_.empty() || (source_ != nullptr && source_->active());
+    return !receivers_.empty() || (neighbours_ != nullptr && neighbours_->active());
   }
 
  private:
@@ -242,7 +203,7 @@ class Engine final : public queue::Scheduler {
   std::atomic<Nanoseconds> looked_at_{0};  ///< when all that had arrived was seen
   std::atomic<Nanoseconds> receives_since_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;
-  Source* source_ = nullptr;
+  Neighbours* neighbours_ = nullptr;
 };
 
 }  // namespace weft::path

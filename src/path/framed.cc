@@ -14,6 +14,7 @@
 #include "memory/flight.h"
 #include "network/roce.h"
 #include "port/port_control.h"
+#include "queue/frame_receiver.h"
 #include "transport/message.h"
 #include "transport/rc.h"
 #include "transport/uc.h"
@@ -61,9 +62,9 @@ struct Rc {
       transport::on_request(responder, qp, packet);
     }
   }
-  bool on_plain_frame(QueuePair& qp, std::span<const std::byte> packet) {
+  bool fast_on_frame(QueuePair& qp, std::span<const std::byte> packet) {
     const std::lock_guard guard(qp.recv_lock);
-    return transport::on_plain_request(responder, qp, packet);
+    return transport::fast_on_request(responder, qp, packet);
   }
   bool next_answer(QueuePair& qp, OutFrame& frame) {
     return transport::next_answer(responder, qp, frame);
@@ -77,12 +78,12 @@ struct Rc {
   bool may_gather(QueuePair& qp, bool in_bursts) const {
     return transport::may_gather(requester, qp, in_bursts);
   }
-  std::size_t next_shorts(QueuePair& qp, Nanoseconds now, std::span<OutFrame> frames) {
-    return transport::next_shorts(requester, qp, now, frames);
+  std::size_t fast_short_sends(QueuePair& qp, Nanoseconds now, std::span<OutFrame> frames) {
+    return transport::fast_short_sends(requester, qp, now, frames);
   }
-  std::size_t next_middles(QueuePair& qp, Nanoseconds now, const OutFrame& before,
+  std::size_t fast_middles(QueuePair& qp, Nanoseconds now, const OutFrame& before,
                            std::span<OutFrame> frames) {
-    return transport::next_middles(requester, qp, now, before, frames);
+    return transport::fast_middles(requester, qp, now, before, frames);
   }
   bool has_requests(QueuePair& qp) const { return requester.cursor != qp.sq.tail(); }
   bool waits_for_sending(QueuePair& qp) const {
@@ -100,9 +101,9 @@ struct Rc {
 /// What the services without acknowledgements have in common.
 struct Unacknowledged {
   bool may_gather(QueuePair&, bool) const { return false; }
-  bool on_plain_frame(QueuePair&, std::span<const std::byte>) { return false; }
-  std::size_t next_shorts(QueuePair&, Nanoseconds, std::span<OutFrame>) { return 0; }
-  std::size_t next_middles(QueuePair&, Nanoseconds, const OutFrame&, std::span<OutFrame>) {
+  bool fast_on_frame(QueuePair&, std::span<const std::byte>) { return false; }
+  std::size_t fast_short_sends(QueuePair&, Nanoseconds, std::span<OutFrame>) { return 0; }
+  std::size_t fast_middles(QueuePair&, Nanoseconds, const OutFrame&, std::span<OutFrame>) {
     return 0;
   }
   bool has_requests(QueuePair&) const { return true; }
@@ -183,7 +184,7 @@ struct Batch {
 using ThisBatch = base::PerThread<Batch>;
 
 template <class Machine>
-class Framed final : public FramedPath {
+class Framed final : public queue::Path, public queue::FrameReceiver {
  public:
   Framed(QueuePair& qp, port::Port& port)
       : port_(port), most_frames_(frames_per_batch(bytes(qp.attributes.path_mtu))) {
@@ -193,6 +194,10 @@ class Framed final : public FramedPath {
     flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
     flow_.traffic_class = network::kMarkable;
   }
+
+  queue::FrameReceiver* frame_receiver() override { return this; }
+
+  bool fast_post(QueuePair&, const SendRequest&) override { return false; }
 
   void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming& incoming,
                 Nanoseconds now) override {
@@ -204,8 +209,8 @@ class Framed final : public FramedPath {
     owes_notice_ = true;
   }
 
-  bool on_plain_frame(QueuePair& qp, std::span<const std::byte> packet) override {
-    return base::fast_paths.on() && machine_.on_plain_frame(qp, packet);
+  bool fast_on_frame(QueuePair& qp, std::span<const std::byte> packet) override {
+    return base::fast_paths.on() && machine_.fast_on_frame(qp, packet);
   }
 
   void on_congestion(QueuePair& qp, Nanoseconds now) override {
@@ -301,7 +306,7 @@ class Framed final : public FramedPath {
     }
   }
 
-  void transmit(QueuePair& qp, Budget budget) override {
+  void transmit(QueuePair& qp, Budget budget) {
     // Whoever brings the count from 0 to 1 transmits, also for those who come meanwhile.
     if (callers_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
     std::uint32_t seen = 1;
@@ -430,7 +435,8 @@ class Framed final : public FramedPath {
     if (!base::fast_paths.on()) return 0;
     Batch& batch = ThisBatch::known();
     const std::size_t most = std::min<std::size_t>(most_frames_ - batch.count, budget.requests);
-    const std::size_t n = machine_.next_shorts(qp, now, {batch.frames.data() + batch.count, most});
+    const std::size_t n =
+        machine_.fast_short_sends(qp, now, {batch.frames.data() + batch.count, most});
     add(budget, n);
     return n;
   }
@@ -442,7 +448,7 @@ class Framed final : public FramedPath {
     const std::size_t most = std::min<std::uint64_t>(
         {most_frames_ - std::min(most_frames_, batch.count), budget.requests, frames_left});
     const std::size_t n =
-        machine_.next_middles(qp, now, first, {batch.frames.data() + batch.count, most});
+        machine_.fast_middles(qp, now, first, {batch.frames.data() + batch.count, most});
     add(budget, n);
   }
 
@@ -549,15 +555,15 @@ class Framed final : public FramedPath {
 
 }  // namespace
 
-std::unique_ptr<FramedPath> make_framed_path(QueuePair& qp, port::Port& port) {
+std::unique_ptr<queue::Path> make_framed_path(QueuePair& qp, port::Port& port) {
   switch (qp.service) {
     case Service::kReliableConnection:
-      return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Rc>(qp, port));
+      return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Rc>(qp, port));
     case Service::kUnreliableConnection:
-      return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Uc>(qp, port));
+      return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Uc>(qp, port));
     case Service::kUnreliableDatagram:
       if (port.control() != nullptr) port.control()->report_all_headers();
-      return std::unique_ptr<FramedPath>(new (std::nothrow) Framed<Ud>(qp, port));
+      return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Ud>(qp, port));
   }
   return nullptr;
 }

@@ -45,7 +45,7 @@ Step Initiator::fail(queue::QueuePair& qp, CompletionStatus status) {
   return Step::kNext;
 }
 
-Step Initiator::unheard(queue::QueuePair& qp, queue::SendWqe& wqe) {
+Step Initiator::complete_dropped(queue::QueuePair& qp, queue::SendWqe& wqe) {
   const CompletionStatus status = check_gather(qp, wqe);
   return status == CompletionStatus::kSuccess ? done(qp, wqe) : fail(qp, status);
 }
@@ -76,7 +76,7 @@ bool Initiator::pauses(queue::QueuePair& qp) {
 }
 
 Step Initiator::no_peer(queue::QueuePair& qp, queue::SendWqe& wqe) {
-  if (!reliable_) return unheard(qp, wqe);
+  if (!reliable_) return complete_dropped(qp, wqe);
   const Nanoseconds now = qp.shared->scheduler->now();
   if (waiting_since_ == 0) waiting_since_ = now;
   const Nanoseconds timeout = transport::asked_timeout_ns(qp.attributes.timeout);
@@ -99,6 +99,24 @@ Step Initiator::delay(queue::QueuePair& qp, queue::SendWqe& wqe) {
     return wait_until(qp, qp.shared->scheduler->now() + wqe.delay_ns);
   }
   return done(qp, wqe);
+}
+
+void Initiator::show_key(queue::PeerView& view, const memory::KeyEntry* entry, RemoteKey key,
+                         PdId domain) {
+  using View = queue::PeerView::Key;
+  using memory::KeyEntry;
+  view.key = View::kNone;
+  if (entry == nullptr) return;
+  const std::uint32_t control = entry->control.load(std::memory_order_acquire);
+  if ((control & KeyEntry::kTagMask) != (key.value & KeyEntry::kTagMask)) {
+    view.key = View::kStale;
+  } else {
+    view.key = (control & KeyEntry::kRemoteLive) != 0 ? View::kLive : View::kNotLive;
+  }
+  view.same_domain = entry->pd == domain;
+  view.base = entry->base;
+  view.length = entry->length;
+  view.rights = entry->access;
 }
 
 void Initiator::tell_drained(queue::QueuePair& qp) {

@@ -45,7 +45,7 @@ class Initiator : public queue::Path {
   /// The front element fails. A reliable queue pair dies of it, an unreliable one stops sending.
   Step fail(queue::QueuePair& qp, CompletionStatus status);
   /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
-  Step unheard(queue::QueuePair& qp, queue::SendWqe& wqe);
+  Step complete_dropped(queue::QueuePair& qp, queue::SendWqe& wqe);
   /// Asked before a request is refused: how it fails if it carries bytes that cannot be read. Then
   /// it is never sent, and the peer learns nothing of it.
   std::optional<CompletionStatus> own_fault(queue::QueuePair& qp, const queue::SendWqe& wqe) const;
@@ -59,34 +59,18 @@ class Initiator : public queue::Path {
   /// True while a pause that wait_until() began lasts.
   bool pauses(queue::QueuePair& qp);
 
-  /// What the control word of a key's entry says about it.
-  static queue::PeerView::Key key_state(std::uint32_t control, RemoteKey key) {
-    using View = queue::PeerView::Key;
-    using memory::KeyTable;
-    if ((control & KeyTable::kTagMask) != (key.value & KeyTable::kTagMask)) return View::kStale;
-    return (control & KeyTable::kRemoteLive) != 0 ? View::kLive : View::kNotLive;
-  }
-  /// The same for the rest of an entry, the peer's own or as it shows it; null: there is none.
-  template <class Entry, class Domain>
-  static void show_key(queue::PeerView& view, const Entry* entry, RemoteKey key, Domain domain) {
-    if (entry == nullptr) {
-      view.key = queue::PeerView::Key::kNone;
-      return;
-    }
-    view.key = key_state(entry->control.load(std::memory_order_acquire), key);
-    view.same_domain = entry->pd == domain;
-    view.base = entry->base;
-    view.length = entry->length;
-    view.rights = static_cast<Access>(entry->access);
-  }
+  /// Tells what the entry says about the key, the peer's own or as it shows it; null: there is
+  /// none.
+  static void show_key(queue::PeerView& view, const memory::KeyEntry* entry, RemoteKey key,
+                       PdId domain);
 
-  // For execute_at_once(), where every instruction counts.
+  // For fast_post(), where every instruction counts.
   /// The writes and reads that it is for: one element, up to 64 KiB.
   static bool is_small(SendOp op, const SendRequest& request) {
     return request.op == op && request.sges.size() == 1 && request.sges.front().length <= 64 * 1024;
   }
-  [[gnu::always_inline]] static void complete_at_once(queue::QueuePair& qp,
-                                                      const SendRequest& request, CompletionOp op) {
+  [[gnu::always_inline]] static void fast_complete(queue::QueuePair& qp, const SendRequest& request,
+                                                   CompletionOp op) {
     if (!has(request.flags, SendFlags::kSignaled) && !qp.signal_all) return;
     qp.send_cq->emplace(false, [&](Completion& completion) {
       completion = {};

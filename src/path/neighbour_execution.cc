@@ -110,7 +110,7 @@ Answer NeighbourExecution::no_buffer() {
 Answer NeighbourExecution::choose() {
   const SrqNumber next(header_.immediate);
   if (next != inbox_->srq) {
-    target::return_receive(qp_, std::exchange(inbox_->receive, nullptr));
+    target::return_receive(qp_, std::exchange(qp_.path->partial_receive, nullptr));
     inbox_->into = {};  // of another protection domain, perhaps
   }
   inbox_->srq = next;
@@ -125,16 +125,16 @@ Answer NeighbourExecution::send() {
   if (flagged(kFirstPart)) {
     inbox_->filled = 0;
     if (!take_buffer()) return no_buffer();
-  } else if (inbox_->receive == nullptr) {
+  } else if (qp_.path->partial_receive == nullptr) {
     // The rest of an unreliable message that nobody took.
     return qp_.service == Service::kReliableConnection ? Answer::kOutOfTurn : Answer::kDone;
   }
   const std::uint32_t n = header_.bytes;
   if (n > header_.length || inbox_->filled > header_.length - n) return refuse(Refusal::kInvalid);
   const CompletionStatus status =
-      queue::scatter(qp_, inbox_->receive->sges(), inbox_->filled, {payload(0), n});
+      queue::scatter(qp_, qp_.path->partial_receive->sges(), inbox_->filled, {payload(0), n});
   if (status != CompletionStatus::kSuccess) {
-    return refuse(target::refuse_receive(qp_, inbox_->receive, status));
+    return refuse(target::refuse_receive(qp_, qp_.path->partial_receive, status));
   }
   inbox_->filled += n;
   return flagged(kLastPart) ? deliver() : Answer::kDone;
@@ -192,14 +192,14 @@ target::MessageInfo NeighbourExecution::message_info(std::uint32_t bytes) const 
 }
 
 Answer NeighbourExecution::deliver() {
-  const auto refusal = target::deliver(qp_, inbox_->receive, message_info(inbox_->filled),
+  const auto refusal = target::deliver(qp_, qp_.path->partial_receive, message_info(inbox_->filled),
                                        [this] { tell_sender(); });
   return refusal ? refuse(*refusal) : Answer::kDone;
 }
 
 Answer NeighbourExecution::notify() {
   if (!take_buffer()) return no_buffer();
-  queue::ReceiveWqe* buffer = std::exchange(inbox_->receive, nullptr);
+  queue::ReceiveWqe* buffer = std::exchange(qp_.path->partial_receive, nullptr);
   tell_sender();
   target::notify(qp_, buffer, message_info(header_.length));
   return Answer::kDone;
@@ -289,7 +289,7 @@ Answer NeighbourExecution::send_whole(std::span<const std::byte> message, std::u
   }
   queue::ReceiveQueue::Single single;
   // A message that was never finished leaves its buffer to the next one.
-  if (inbox_->receive == nullptr && target::take_single(qp_, &single)) [[likely]] {
+  if (qp_.path->partial_receive == nullptr && target::take_single(qp_, &single)) [[likely]] {
     outcome.status = store(single.sge, message);
     if (outcome.status == CompletionStatus::kSuccess) [[likely]] {
       if (last) tell_sender();
@@ -299,7 +299,7 @@ Answer NeighbourExecution::send_whole(std::span<const std::byte> message, std::u
     target::complete_receive(qp_, single.wr_id, {.status = outcome.status});
   } else {
     if (!take_buffer()) return no_buffer();
-    queue::ReceiveWqe* receive = std::exchange(inbox_->receive, nullptr);
+    queue::ReceiveWqe* receive = std::exchange(qp_.path->partial_receive, nullptr);
     outcome.status = queue::scatter(qp_, receive->sges(), 0, message);
     const bool good = outcome.status == CompletionStatus::kSuccess;
     if (good && last) tell_sender();

@@ -11,8 +11,8 @@
 #include "host/link.h"
 #include "memory/copy.h"
 #include "memory/flight.h"
-#include "path/neighbour_path.h"
 #include "path/neighbour_record.h"
+#include "queue/ring_receiver.h"
 #include "target/message.h"
 #include "target/remote_access.h"
 
@@ -21,7 +21,7 @@ namespace weft::path {
 class NeighbourExecution {
  public:
   NeighbourExecution(queue::QueuePair& qp, host::Inbound& link,
-                     const host::RingConsumer::Taken& taken, NeighbourInbox* inbox)
+                     const host::RingConsumer::Taken& taken, queue::RingInbox* inbox)
       : qp_(qp), link_(link), header_(taken.header), record_(*taken.record), inbox_(inbox) {}
 
   /// Of a connected queue pair.
@@ -32,8 +32,8 @@ class NeighbourExecution {
   /// What send_whole() does when all is well and nothing special: false, and nothing done, if not.
   /// deliver(fill) gets who fills the completion in.
   template <class Deliver>
-  bool send_quickly(std::span<const std::byte> message, Deliver deliver) {
-    if (inbox_->receive != nullptr || qp_.shared_receive != nullptr) return false;
+  bool fast_receive(std::span<const std::byte> message, Deliver deliver) {
+    if (qp_.path->partial_receive != nullptr || qp_.shared_receive != nullptr) return false;
     std::uint64_t filled = 0;
     const auto fill = [&](std::uint64_t wr_id, const Sge& sge) {
       filled = wr_id;
@@ -113,8 +113,8 @@ class NeighbourExecution {
 
   /// A buffer for what comes; a message that was never finished leaves its own to the next one.
   bool take_buffer() {
-    if (inbox_->receive == nullptr) inbox_->receive = target::take_receive(qp_);
-    return inbox_->receive != nullptr;
+    if (qp_.path->partial_receive == nullptr) qp_.path->partial_receive = target::take_receive(qp_);
+    return qp_.path->partial_receive != nullptr;
   }
 
   Answer notify();
@@ -142,7 +142,7 @@ class NeighbourExecution {
   host::Inbound& link_;
   const host::RecordHeader& header_;
   host::Record& record_;
-  NeighbourInbox* inbox_;
+  queue::RingInbox* inbox_;
 };
 
 }  // namespace weft::path

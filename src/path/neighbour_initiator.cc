@@ -46,9 +46,9 @@ void NeighbourInitiator::advance(QueuePair& qp, queue::SendGuard guard, Budget b
   if (alone(qp) && (qp.sq.empty() || (offset_ == 0 && !started_))) tell_drained(qp);
   outbox_.set_waits(cursor_ != qp.sq.tail() && (full_ || !alone(qp)));
   outbox_.leave();
-  const bool knock = std::exchange(published_, false);
+  const bool ring = std::exchange(published_, false);
   guard.unlock();
-  if (knock) link_->ring_doorbell();
+  if (ring) link_->ring_doorbell();
 }
 
 queue::PeerView NeighbourInitiator::look_at_peer(QueuePair& qp, RemoteKey key) {
@@ -66,18 +66,18 @@ queue::PeerView NeighbourInitiator::look_at_peer(QueuePair& qp, RemoteKey key) {
   view.peer_allows = static_cast<Access>(peer->access);
   std::uint32_t slot = 0;
   const host::PublicKey* entry = link_->tables.key(key, &slot);
-  show_key(view, entry, key, peer->pd);
+  show_key(view, entry, key, PdId(peer->pd));
   return view;
 }
 
-bool NeighbourInitiator::execute_at_once(QueuePair& qp, const SendRequest& request) {
-  if (is_small(SendOp::kWrite, request)) return qp.sq.empty() && write_at_once(qp, request);
+bool NeighbourInitiator::fast_post(QueuePair& qp, const SendRequest& request) {
+  if (is_small(SendOp::kWrite, request)) return qp.sq.empty() && fast_write(qp, request);
   if (is_small(SendOp::kRead, request)) {
-    return reliable_ && qp.sq.empty() && read_at_once(qp, request);
+    return reliable_ && qp.sq.empty() && fast_read(qp, request);
   }
   return request.op == SendOp::kSend && request.sges.size() == 1 &&
          request.sges.front().length <= kLineBytes && cursor_ == qp.sq.tail() &&
-         (!has(request.flags, SendFlags::kFence) || alone(qp)) && send_at_once(qp, request);
+         (!has(request.flags, SendFlags::kFence) || alone(qp)) && fast_send(qp, request);
 }
 
 void NeighbourInitiator::stop(QueuePair& qp) {
@@ -86,14 +86,15 @@ void NeighbourInitiator::stop(QueuePair& qp) {
   cursor_ = qp.sq.tail();
   outbox_.forget(qp);
   if (qp.state.load(std::memory_order_relaxed) == QpState::kSendQueueError) return;
-  target::return_receive(qp, std::exchange(inbox.receive, nullptr));
+  target::return_receive(qp, std::exchange(partial_receive, nullptr));
 }
 
-void NeighbourInitiator::schedule_peer_death(QueuePair& qp) {
+void NeighbourInitiator::on_link_lost(QueuePair& qp, const host::Outbound& link) {
+  if (&link != link_.get()) return;
   const std::lock_guard guard(qp.send_lock);
   if (qp.path.get() != this || !qp.can_send()) return;
   peer_ = {};
-  short_way_.forget();
+  fast_path_.forget();
   if (qp.sq.empty()) return;  // as on a wire: an idle one notices nothing
   fails_at_ = qp.shared->scheduler->now() + kDeathPause_ns;
   qp.shared->scheduler->run_at(qp, fails_at_);
@@ -111,7 +112,7 @@ void NeighbourInitiator::on_peer_dead(QueuePair& qp) {
     static_cast<void>(give_up(qp, CompletionStatus::kRetryExceeded));
     return;
   }
-  for (; under_way > 0 && qp.can_send(); --under_way) static_cast<void>(lost(qp, qp.sq.front()));
+  for (; under_way > 0 && qp.can_send(); --under_way) static_cast<void>(drop(qp, qp.sq.front()));
 }
 
 Step NeighbourInitiator::execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
@@ -120,7 +121,7 @@ Step NeighbourInitiator::execute(QueuePair& qp, SendWqe& wqe, Budget& budget) {
   if (has(wqe.flags, SendFlags::kFence) && !alone(qp)) [[unlikely]]
     return Step::kWait;
   if (!find_peer(qp)) [[unlikely]]
-    return nobody(qp, wqe);
+    return peer_missing(qp, wqe);
   if (qp.extended_initiator && !choose(qp, wqe)) [[unlikely]]
     return Step::kWait;
   switch (wqe.op) {
@@ -168,42 +169,42 @@ Step NeighbourInitiator::give_up(QueuePair& qp, CompletionStatus status) {
   return fail(qp, status);
 }
 
-bool NeighbourInitiator::write_at_once(QueuePair& qp, const SendRequest& request) {
-  if (!short_way_.knows_write(qp, request)) [[unlikely]] {
-    if (!short_way_.worth_asking(request)) return false;
+bool NeighbourInitiator::fast_write(QueuePair& qp, const SendRequest& request) {
+  if (!fast_path_.knows_write(qp, request)) [[unlikely]] {
+    if (!fast_path_.worth_asking(request)) return false;
     remember(qp, request);
-    if (!short_way_.knows_write(qp, request)) return false;
+    if (!fast_path_.knows_write(qp, request)) return false;
   }
-  if (!short_way_.write(*link_, peer_, request)) [[unlikely]]
+  if (!fast_path_.write(*link_, peer_, request)) [[unlikely]]
     return false;
-  complete_at_once(qp, request, CompletionOp::kWrite);
+  fast_complete(qp, request, CompletionOp::kWrite);
   return true;
 }
 
-bool NeighbourInitiator::read_at_once(QueuePair& qp, const SendRequest& request) {
-  if (!short_way_.knows_read(request)) [[unlikely]] {
-    if (!short_way_.worth_asking(request)) return false;
+bool NeighbourInitiator::fast_read(QueuePair& qp, const SendRequest& request) {
+  if (!fast_path_.knows_read(request)) [[unlikely]] {
+    if (!fast_path_.worth_asking(request)) return false;
     remember(qp, request);
-    if (!short_way_.knows_read(request)) return false;
+    if (!fast_path_.knows_read(request)) return false;
   }
-  // What a read cannot be: the long way says why.
-  if (has(request.flags, SendFlags::kInline) || !short_way_.read(*link_, peer_, request))
+  // What a read cannot be: the send queue says why.
+  if (has(request.flags, SendFlags::kInline) || !fast_path_.read(*link_, peer_, request))
       [[unlikely]]
     return false;
-  complete_at_once(qp, request, CompletionOp::kRead);
+  fast_complete(qp, request, CompletionOp::kRead);
   return true;
 }
 
 void NeighbourInitiator::remember(QueuePair& qp, const SendRequest& request) {
   if (base::fast_paths.on() && !qp.extended_initiator && find_peer(qp)) {
-    short_way_.remember(*link_, qp, peer_, request);
+    fast_path_.remember(*link_, qp, peer_, request);
   }
   outbox_.leave();
 }
 
-bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request) {
+bool NeighbourInitiator::fast_send(QueuePair& qp, const SendRequest& request) {
   if (!base::fast_paths.on()) return false;
-  if (!short_way_.knows_source(qp, request)) {
+  if (!fast_path_.knows_source(qp, request)) {
     remember(qp, request);
     return false;
   }
@@ -214,7 +215,7 @@ bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request)
     return false;
   }
   host::Record* record = outbox_.reserve(qp, kLineBytes);
-  if (record == nullptr || !short_way_.gather(request, record->payload)) [[unlikely]] {
+  if (record == nullptr || !fast_path_.gather(request, record->payload)) [[unlikely]] {
     outbox_.leave();
     return false;
   }
@@ -239,7 +240,7 @@ bool NeighbourInitiator::send_at_once(QueuePair& qp, const SendRequest& request)
   // In case that it has to be sent again.
   if (has(request.flags, SendFlags::kInline)) {
     wqe->num_sge = 0;
-    short_way_.gather(request, wqe->inline_bytes());
+    fast_path_.gather(request, wqe->inline_bytes());
   } else {
     wqe->num_sge = 1;
     *wqe->sges() = sge;
@@ -266,16 +267,16 @@ bool NeighbourInitiator::look_up_peer(QueuePair& qp) {
   peer_.qpn = qp.attributes.remote_qpn;
   peer_.flight =
       host::flight_word(link_->tables.tag(), true, host::PublicTables::flight_number(peer_.qpn));
-  peer_.pd = entry->pd;
-  peer_.access = entry->access;
-  short_way_.forget();
+  peer_.pd = PdId(entry->pd);
+  peer_.access = static_cast<Access>(entry->access);
+  fast_path_.forget();
   return true;
 }
 
-Step NeighbourInitiator::nobody(QueuePair& qp, SendWqe& wqe) {
+Step NeighbourInitiator::peer_missing(QueuePair& qp, SendWqe& wqe) {
   if (!alone(qp)) return Step::kWait;
   if (link_->usable() ? !link_->process.alive() : link_->dead.load(std::memory_order_acquire)) {
-    return reliable_ ? give_up(qp, CompletionStatus::kRetryExceeded) : lost(qp, wqe);
+    return reliable_ ? give_up(qp, CompletionStatus::kRetryExceeded) : drop(qp, wqe);
   }
   const bool called = !link_->usable();
   const Step step = no_peer(qp, wqe);
@@ -293,7 +294,7 @@ Step NeighbourInitiator::refuse(QueuePair& qp, SendWqe& wqe, Complaint complaint
   header.immediate = static_cast<std::uint32_t>(complaint);
   outbox_.publish_unnumbered(header);
   published_ = true;
-  return reliable_ ? give_up(qp, CompletionStatus::kRemoteAccessError) : lost(qp, wqe);
+  return reliable_ ? give_up(qp, CompletionStatus::kRemoteAccessError) : drop(qp, wqe);
 }
 
 std::unique_ptr<queue::Path> make_neighbour_path(queue::QueuePair& qp,

@@ -1,7 +1,11 @@
-// The initiator's side of a connection to another process of the host: see neighbour_path.h, which
-// makes it. Executes the elements of the send queue in order: those that the ring takes may be
-// under way together, all else waits until it is alone. Its parts: neighbour_initiator.cc (the
-// element in turn, its peer, and the shortest ways), neighbour_initiator_ring.cc (records and their
+// Reaches a peer in another process of the host. The initiator does the work where it can: reads
+// and writes go straight to the peer's memory, in an arena that both have mapped or by system call;
+// what has to happen at the peer (sends, immediates, atomics on other memory) goes through the
+// link's ring and is finished by whoever polls there. docs/same-host.md tells how they keep order.
+//
+// Executes the elements of the send queue in order: those that the ring takes may be under way
+// together, all else waits until it is alone. Its parts: neighbour_initiator.cc (the
+// element in turn, its peer, and the fast paths), neighbour_initiator_ring.cc (records and their
 // answers), neighbour_initiator_memory.cc (reads, writes and atomics that it does by itself).
 #pragma once
 
@@ -10,44 +14,54 @@
 #include <optional>
 #include <span>
 
+#include "host/link.h"
 #include "path/direct_copy.h"
+#include "path/initiator.h"
+#include "path/neighbour_fast_path.h"
 #include "path/neighbour_outbox.h"
-#include "path/neighbour_path.h"
-#include "path/neighbour_short_way.h"
+#include "path/neighbour_record.h"
 #include "path/neighbour_target.h"
+#include "queue/ring_receiver.h"
 #include "queue/scatter.h"
 #include "transport/message.h"
 
 namespace weft::path {
 
 // Hidden: its functions call each other without a detour.
-class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourPath {
+#pragma GCC visibility push(hidden)
+class NeighbourInitiator final : public Initiator, public queue::RingReceiver {
   using Budget = queue::Budget;
   using QueuePair = queue::QueuePair;
+  using RingAnswer = queue::RingAnswer;
   using SendWqe = queue::SendWqe;
 
  public:
   NeighbourInitiator(const QueuePair& qp, std::shared_ptr<host::Outbound> link,
                      host::ProcessPage& page)
-      : NeighbourPath(qp, std::move(link)), outbox_(*link_), short_way_(page) {}
+      : Initiator(qp), link_(std::move(link)), outbox_(*link_), fast_path_(page) {
+    // As on the wire: what belongs to another connection of the same two does not fit.
+    inbox.expected = qp.attributes.receive_psn.value();
+  }
 
-  void advance(QueuePair & qp, queue::SendGuard guard, Budget budget) override;
+  void advance(QueuePair& qp, queue::SendGuard guard, Budget budget) override;
 
-  queue::PeerView look_at_peer(QueuePair & qp, RemoteKey key) override;
+  queue::PeerView look_at_peer(QueuePair& qp, RemoteKey key) override;
 
-  bool execute_at_once(QueuePair & qp, const SendRequest& request) override;
+  bool fast_post(QueuePair& qp, const SendRequest& request) override;
 
-  void start_sending(QueuePair & qp) override {
+  void start_sending(QueuePair& qp) override {
     Initiator::start_sending(qp);
     next_run(qp.attributes.send_psn.value());
     cursor_ = qp.sq.head();
   }
 
-  void stop(QueuePair & qp) override;
+  void stop(QueuePair& qp) override;
 
-  void on_answers(QueuePair & qp, queue::SendGuard guard, std::span<RingAnswer> answers) override;
+  void on_answers(QueuePair& qp, queue::SendGuard guard, std::span<RingAnswer> answers) override;
 
-  void schedule_peer_death(QueuePair & qp) override;
+  void on_link_lost(QueuePair& qp, const host::Outbound& link) override;
+
+  RingReceiver* ring_receiver() override { return this; }
 
  private:
   /// Whether an element ends with a record, and whether somebody waits for that.
@@ -61,58 +75,58 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
   // ---- the element at the cursor -----------------------------------------------------------
 
   /// Nothing is on its way: the element at the cursor is the front one.
-  bool alone(QueuePair & qp) const { return cursor_ == qp.sq.head(); }
+  bool alone(QueuePair& qp) const { return cursor_ == qp.sq.head(); }
 
-  Step execute(QueuePair & qp, SendWqe & wqe, Budget & budget);
+  Step execute(QueuePair& qp, SendWqe& wqe, Budget& budget);
 
   /// Tells the peer which of its receive queues the element is for. False: the ring is full.
-  [[gnu::noinline]] bool choose(QueuePair & qp, const SendWqe& wqe);
+  [[gnu::noinline]] bool choose(QueuePair& qp, const SendWqe& wqe);
 
-  Step local(QueuePair & qp, SendWqe & wqe);
+  Step local(QueuePair& qp, SendWqe& wqe);
 
-  Step finish(QueuePair & qp, const SendWqe& wqe) {
+  Step finish(QueuePair& qp, const SendWqe& wqe) {
     ++cursor_;
     return done(qp, wqe);
   }
   /// The element fails, once everything before it has ended.
-  Step give_up(QueuePair & qp, CompletionStatus status);
+  Step give_up(QueuePair& qp, CompletionStatus status);
 
-  // ---- the short way -----------------------------------------------------------------------
+  // ---- fast paths --------------------------------------------------------------------------
 
-  bool write_at_once(QueuePair & qp, const SendRequest& request);
+  bool fast_write(QueuePair& qp, const SendRequest& request);
 
-  bool read_at_once(QueuePair & qp, const SendRequest& request);
+  bool fast_read(QueuePair& qp, const SendRequest& request);
 
-  /// Finds out what execute_at_once() needs to know.
-  [[gnu::noinline, gnu::cold]] void remember(QueuePair & qp, const SendRequest& request);
+  /// Finds out what fast_post() needs to know.
+  [[gnu::noinline, gnu::cold]] void remember(QueuePair& qp, const SendRequest& request);
 
   /// A message that fits into one line of the ring, behind nothing that is not in the ring. The
-  /// record goes out first, the rest is done while it travels. A peer that sleeps is woken the long
-  /// way.
-  bool send_at_once(QueuePair & qp, const SendRequest& request);
+  /// record goes out first, the rest is done while it travels. A peer that sleeps is woken by
+  /// the general path.
+  bool fast_send(QueuePair& qp, const SendRequest& request);
 
   // ---- the peer ----------------------------------------------------------------------------
 
-  bool find_peer(QueuePair & qp) {
+  bool find_peer(QueuePair& qp) {
     if (peer_.holds() && !link_->dead.load(std::memory_order_relaxed)) [[likely]]
       return true;
     return look_up_peer(qp);
   }
 
-  [[gnu::noinline]] bool look_up_peer(QueuePair & qp);
+  [[gnu::noinline]] bool look_up_peer(QueuePair& qp);
 
-  Step nobody(QueuePair & qp, SendWqe & wqe);
+  Step peer_missing(QueuePair& qp, SendWqe& wqe);
 
-  void on_peer_dead(QueuePair & qp);
+  void on_peer_dead(QueuePair& qp);
 
-  Step lost(QueuePair & qp, SendWqe & wqe) {
-    const Step step = unheard(qp, wqe);
+  Step drop(QueuePair& qp, SendWqe& wqe) {
+    const Step step = complete_dropped(qp, wqe);
     ++cursor_;
     return step;
   }
 
   /// The peer's key or memory does not allow the request; the peer learns of it through the ring.
-  Step refuse(QueuePair & qp, SendWqe & wqe, Complaint complaint);
+  Step refuse(QueuePair& qp, SendWqe& wqe, Complaint complaint);
 
   // ---- the ring ----------------------------------------------------------------------------
 
@@ -126,7 +140,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
   }
   void next_run() { next_run(outbox_.next_sequence()); }
 
-  host::Record* reserve(QueuePair & qp, std::uint32_t bytes) {
+  host::Record* reserve(QueuePair& qp, std::uint32_t bytes) {
     host::Record* record = outbox_.reserve(qp, bytes);
     full_ = record == nullptr;
     return record;
@@ -135,7 +149,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
   /// A record of the element at the cursor. fill(header, payload) completes it; false from there,
   /// or a full ring: nothing was sent.
   template <class Fill>
-  bool put(QueuePair & qp, Ask ask, std::uint32_t bytes, Ends ends, Fill fill) {
+  bool put(QueuePair& qp, Ask ask, std::uint32_t bytes, Ends ends, Fill fill) {
     host::Record* record = reserve(qp, bytes);
     if (record == nullptr) [[unlikely]]
       return false;
@@ -153,7 +167,7 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   /// One part of the element's message as a record behind `ahead` bytes of another header.
   template <class Fill>
-  Step put_part(QueuePair & qp, SendWqe & wqe, Budget & budget, Ask ask, std::uint32_t ahead,
+  Step put_part(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask, std::uint32_t ahead,
                 Fill fill);
 
   Step under_way() {
@@ -172,30 +186,30 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
     if (wqe.op == SendOp::kSendInvalidate) header.flags |= kInvalidates;
   }
 
-  Step send(QueuePair & qp, SendWqe & wqe, Budget & budget);
+  Step send(QueuePair& qp, SendWqe& wqe, Budget& budget);
 
   /// How many of the elements from the cursor on are short sends, and the bytes of all of them.
-  std::uint32_t count_short_sends(QueuePair & qp, std::uint32_t most, std::uint32_t * bytes) const;
+  std::uint32_t count_short_sends(QueuePair& qp, std::uint32_t most, std::uint32_t* bytes) const;
 
   /// Sends that are posted together as one record. False: nothing was sent.
-  bool send_several(QueuePair & qp, Budget & budget);
+  bool send_several(QueuePair& qp, Budget& budget);
 
-  Step through_ring(QueuePair & qp, SendWqe & wqe, Budget & budget, Ask ask);
+  Step through_ring(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask);
 
   // ---- answers -----------------------------------------------------------------------------
 
-  void on_answer(QueuePair & qp, std::uint32_t sequence, RingAnswer & answer);
+  void on_answer(QueuePair& qp, std::uint32_t sequence, RingAnswer& answer);
 
   /// Of the messages in a record those before the one that the answer is for; how many they are.
-  std::uint32_t complete_all_but_one(QueuePair & qp, const RingAnswer& answer);
+  std::uint32_t complete_all_but_one(QueuePair& qp, const RingAnswer& answer);
 
   /// The front element has ended well; the one in work, if any, is another.
-  void complete(QueuePair & qp, const SendWqe& wqe);
+  void complete(QueuePair& qp, const SendWqe& wqe);
 
   /// What reads and atomics bring home.
-  bool take_data(QueuePair & qp, SendWqe & wqe, RingAnswer & answer);
+  bool take_data(QueuePair& qp, SendWqe& wqe, RingAnswer& answer);
 
-  bool take_home(QueuePair & qp, SendWqe & wqe, std::uint64_t offset,
+  bool take_home(QueuePair& qp, SendWqe& wqe, std::uint64_t offset,
                  std::span<const std::byte> from) {
     return queue::scatter(qp, wqe.sge_list(), offset, from, memory::Hold::kLocal) ==
            CompletionStatus::kSuccess;
@@ -210,18 +224,19 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
 
   /// Moves the next bytes of a read or write: by ourselves, or else the peer does it. Nothing: all
   /// of them have been moved, by ourselves.
-  std::optional<Step> transfer(QueuePair & qp, SendWqe & wqe, Budget & budget, Ask ask);
+  std::optional<Step> transfer(QueuePair& qp, SendWqe& wqe, Budget& budget, Ask ask);
 
-  Step write(QueuePair & qp, SendWqe & wqe, Budget & budget);
+  Step write(QueuePair& qp, SendWqe& wqe, Budget& budget);
 
-  Step read(QueuePair & qp, SendWqe & wqe, Budget & budget);
+  Step read(QueuePair& qp, SendWqe& wqe, Budget& budget);
 
-  Step atomic(QueuePair & qp, SendWqe & wqe);
+  Step atomic(QueuePair& qp, SendWqe& wqe);
 
-  Step atomic_in_arena(QueuePair & qp, SendWqe & wqe, std::byte * mapped);
+  Step atomic_in_arena(QueuePair& qp, SendWqe& wqe, std::byte* mapped);
 
+  const std::shared_ptr<host::Outbound> link_;
   NeighbourOutbox outbox_;
-  NeighbourShortWay short_way_;
+  NeighbourFastPath fast_path_;
   Nanoseconds fails_at_ = 0;  ///< not 0: the peer is gone, and what is under way fails then
   TargetPeer peer_;
   std::uint32_t cursor_ = 0;    ///< the next element to execute; those before are in the ring
@@ -232,5 +247,10 @@ class [[gnu::visibility("hidden")]] NeighbourInitiator final : public NeighbourP
   bool full_ = false;                  ///< the ring was
   std::optional<SrqNumber> chosen_;    ///< extended connections: what the peer was told last
 };
+#pragma GCC visibility pop
+
+std::unique_ptr<queue::Path> make_neighbour_path(queue::QueuePair& qp,
+                                                 std::shared_ptr<host::Outbound> link,
+                                                 host::ProcessPage& page);
 
 }  // namespace weft::path

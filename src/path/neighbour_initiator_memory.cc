@@ -22,16 +22,17 @@ TargetPlace NeighbourInitiator::target_place(const SendWqe& wqe, host::FlightSlo
   slot.put(FlightUse::kQueuePair, peer_.flight);
   const RemoteAddress& remote = wqe.rdma.remote;
   if (offset_ == 0 && n < wqe.length) {
-    const TargetPlace whole =
-        check_target(*link_, peer_, slot, {remote.key, remote.address, wqe.length, need});
+    const TargetPlace whole = check_target(*link_, peer_, slot, remote.key,
+                                           peer_.request(remote.address, wqe.length, need));
     if (whole.verdict != TargetPlace::Verdict::kAllowed) return whole;
   }
-  return check_target(*link_, peer_, slot, {remote.key, remote.address + offset_, n, need});
+  return check_target(*link_, peer_, slot, remote.key,
+                      peer_.request(remote.address + offset_, n, need));
 }
 
 std::optional<Step> NeighbourInitiator::transfer(QueuePair& qp, SendWqe& wqe, Budget& budget,
                                                  Ask ask) {
-  host::FlightSlot* slot = short_way_.page().flight();
+  host::FlightSlot* slot = fast_path_.page().flight();
   // Which domain's keys count depends on the receive queue: that is the peer's business.
   if (parts_in_ring_ || slot == nullptr || qp.extended_initiator) {
     return through_ring(qp, wqe, budget, ask);
@@ -47,9 +48,9 @@ std::optional<Step> NeighbourInitiator::transfer(QueuePair& qp, SendWqe& wqe, Bu
   const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
   const TargetPlace place =
       target_place(wqe, *slot, n, writes ? Access::kRemoteWrite : Access::kRemoteRead);
-  if (!peer_.holds()) return nobody(qp, wqe);
+  if (!peer_.holds()) return peer_missing(qp, wqe);
   if (place.verdict == TargetPlace::Verdict::kRefused) return refuse(qp, wqe, Complaint::kRefused);
-  if (place.verdict == TargetPlace::Verdict::kTargetsTask ||
+  if (place.verdict == TargetPlace::Verdict::kOwnerMustExecute ||
       (place.mapped == nullptr && !link_->can_copy())) {
     return through_ring(qp, wqe, budget, ask);
   }
@@ -62,7 +63,7 @@ std::optional<Step> NeighbourInitiator::transfer(QueuePair& qp, SendWqe& wqe, Bu
     case Copied::kTargetFault:
       return refuse(qp, wqe, Complaint::kVanished);
     case Copied::kTargetGone:
-      return nobody(qp, wqe);
+      return peer_missing(qp, wqe);
     case Copied::kNotAllowed:
       return through_ring(qp, wqe, budget, ask);
   }
@@ -110,10 +111,10 @@ Ask ask_of(SendOp atomic) {
 
 Step NeighbourInitiator::atomic(QueuePair& qp, SendWqe& wqe) {
   if (alone(qp) && wqe.rdma.remote.address % 8 == 0 && !qp.extended_initiator) {
-    if (host::FlightSlot* slot = short_way_.page().flight()) {
+    if (host::FlightSlot* slot = fast_path_.page().flight()) {
       const host::FlightScope scope(slot);
       const TargetPlace at = target_place(wqe, *slot, 8, target::need_of(wqe.op));
-      if (!peer_.holds()) return nobody(qp, wqe);
+      if (!peer_.holds()) return peer_missing(qp, wqe);
       if (at.verdict == TargetPlace::Verdict::kRefused) {
         return refuse(qp, wqe, Complaint::kRefused);
       }

@@ -19,12 +19,13 @@ using Taken = host::RingConsumer::Taken;
 constexpr std::int64_t kRecordCost = 1024;
 
 /// Where records of a connection from there arrive; nullptr when there is none. recv_lock held.
-NeighbourInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t source_qpn) {
-  if (!qp.can_receive() || qp.path == nullptr || !qp.path->crosses_processes() ||
-      qp.attributes.remote_qpn.value != source_qpn || qp.attributes.remote_gid != source) {
+queue::RingInbox* find_inbox(const QueuePair& qp, const Gid& source, std::uint32_t source_qpn) {
+  if (!qp.can_receive() || qp.path == nullptr || qp.attributes.remote_qpn.value != source_qpn ||
+      qp.attributes.remote_gid != source) {
     return nullptr;
   }
-  return &static_cast<NeighbourPath&>(*qp.path).inbox;
+  queue::RingReceiver* receiver = qp.path->ring_receiver();
+  return receiver != nullptr ? &receiver->inbox : nullptr;
 }
 
 constexpr std::uint8_t kWhole = kFirstPart | kLastPart;
@@ -59,20 +60,20 @@ std::span<const std::byte> message_in(const Taken& taken) {
   return {taken.record->payload, taken.header.bytes};
 }
 
-void advance(NeighbourInbox& inbox) {
+void advance(queue::RingInbox& inbox) {
   ++inbox.expected;
   inbox.use = 0;
 }
 
 }  // namespace
 
-bool serve_short_send(host::Inbound& link, const LastServed& last) {
+bool fast_serve_send(host::Inbound& link, const LastServed& last) {
   return on_short_send(link, last, [&](QueuePair& qp, const Taken& taken) {
     link.ring.accept_line(taken);
     NeighbourExecution execution(qp, link, taken, last.inbox);
     const auto message = message_in(taken);
     const auto queue = [&](auto fill) { qp.recv_cq->emplace(false, fill); };
-    const Answer answer = execution.send_quickly(message, queue)
+    const Answer answer = execution.fast_receive(message, queue)
                               ? Answer::kDone
                               : execution.send_whole(message, kWhole, true);
     if (answer == Answer::kDone) [[likely]] {
@@ -85,14 +86,14 @@ bool serve_short_send(host::Inbound& link, const LastServed& last) {
 }
 
 bool receive_short_send(host::Inbound& link, const LastServed& last, Completion* out) {
-  bool handed_over = false;
+  bool passed = false;
   on_short_send(link, last, [&](QueuePair& qp, const Taken& taken) {
-    // Somebody waits for it to be given back, or will: the long way sees to that.
+    // Somebody waits for it to be given back, or will: the general path sees to that.
     if (taken.record->awaited != 0) [[unlikely]]
       return false;
     NeighbourExecution execution(qp, link, taken, last.inbox);
-    const auto hand_over = [&](auto fill) { handed_over = qp.recv_cq->hand_over(out, fill); };
-    if (!execution.send_quickly(message_in(taken), hand_over)) [[unlikely]]
+    const auto pass_to_poller = [&](auto fill) { passed = qp.recv_cq->pass_to_poller(out, fill); };
+    if (!execution.fast_receive(message_in(taken), pass_to_poller)) [[unlikely]]
       return false;
     link.ring.accept_line(taken);
     advance(*last.inbox);
@@ -100,7 +101,7 @@ bool receive_short_send(host::Inbound& link, const LastServed& last, Completion*
     link.idle_rounds = 0;
     return true;
   });
-  return handed_over;
+  return passed;
 }
 
 void RecordService::serve(const Taken& taken) {
@@ -175,7 +176,7 @@ bool RecordService::look_up(const RecordHeader& header) {
   // Before the look at the connection: a change meanwhile is noticed at the first use.
   const std::uint32_t epoch = qp->epoch.load(std::memory_order_acquire);
   const Gid& gid = link_.addresses[port];
-  NeighbourInbox* inbox = nullptr;
+  queue::RingInbox* inbox = nullptr;
   if (qp->service != Service::kUnreliableDatagram) {
     inbox = find_inbox(*qp, gid, header.source);
     if (inbox == nullptr) {

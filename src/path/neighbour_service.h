@@ -9,8 +9,8 @@
 #include "host/link.h"
 #include "memory/flight.h"
 #include "path/directory.h"
-#include "path/neighbour_path.h"
 #include "path/neighbour_record.h"
+#include "queue/ring_receiver.h"
 
 namespace weft::path {
 
@@ -20,7 +20,7 @@ struct LastServed {
   host::Inbound* link = nullptr;
   queue::QueuePair* qp = nullptr;
   const queue::CompletionQueue* cq = nullptr;  ///< of what it receives
-  NeighbourInbox* inbox = nullptr;             ///< null: it takes datagrams
+  queue::RingInbox* inbox = nullptr;           ///< null: it takes datagrams
   const Gid* gid = nullptr;                    ///< the initiator's
   std::uint32_t epoch = 0;
   std::uint32_t destination = ~std::uint32_t{0}, source = 0;
@@ -34,7 +34,7 @@ struct LastServed {
 
 /// Executes the next record of the link by a shorter way, if it is a send, whole, in turn and for
 /// the queue pair of the last one. The ring is ready(). False: nothing was done.
-bool serve_short_send(host::Inbound& link, const LastServed& last);
+bool fast_serve_send(host::Inbound& link, const LastServed& last);
 /// The same for the one who polls the queue pair's completion queue, and has found it empty: its
 /// completion goes straight to *out. False: nothing was done, or the completion is in the queue.
 bool receive_short_send(host::Inbound& link, const LastServed& last, Completion* out);

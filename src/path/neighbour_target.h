@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "host/link.h"
+#include "memory/grant.h"
 #include "weft/access.h"
 #include "weft/types.h"
 
@@ -16,39 +17,21 @@ namespace weft::path {
 struct TargetPlace {
   enum class Verdict : std::uint8_t {
     kAllowed,
-    kRefused,      ///< a rule forbids it
-    kTargetsTask,  ///< only the peer itself can do it: a one-shot key, or it checks all of them
+    kRefused,           ///< a rule forbids it
+    kOwnerMustExecute,  ///< a one-shot key, or the peer checks all keys itself
   };
   Verdict verdict = Verdict::kRefused;
   std::byte* mapped = nullptr;  ///< in an arena that this process has mapped
   std::uint64_t address = 0;    ///< otherwise: in the peer's process
 };
 
-struct TargetRequest {
-  RemoteKey key;
-  std::uint64_t address;
-  std::uint64_t length;
-  Access need;
-};
-
-/// A key that was checked before, for the shortest way.
-struct TargetGrant {
-  RemoteKey key;
-  std::uint32_t version = 0;
+/// A key that was checked before, for the fast path.
+struct TargetGrant : memory::GrantedRange<RemoteKey> {
   std::uint64_t flight = 0;
-  const host::PublicKey* entry = nullptr;
-  std::uint64_t base = 1;  ///< above `end`: nothing is remembered
-  std::uint64_t end = 0;
   std::byte* mapped = nullptr;    ///< where `base` is in this process, if it is in an arena
   std::uint32_t arenas_gone = 0;  ///< of the link, when it was there
   bool fence = false;             ///< has to be between the flight word and holds()
   std::uint64_t target = 0;       ///< where `base` is in the peer's
-
-  bool covers(RemoteKey wanted, std::uint64_t address, std::uint64_t n) const {
-    return wanted == key && address >= base && address <= end && n <= end - address;
-  }
-  /// Still true? Ask after the flight word was published.
-  bool holds() const { return entry->version.load(std::memory_order_acquire) == version; }
 };
 
 /// The connected queue pair of the peer.
@@ -56,18 +39,22 @@ struct TargetPeer {
   const host::PublicQueuePair* entry = nullptr;
   std::uint64_t word = 0;    ///< epoch and readiness when it was found
   std::uint64_t flight = 0;  ///< its flight word
-  std::uint32_t pd = 0;
-  std::uint32_t access = 0;
+  PdId pd;
+  Access access = Access::kNone;  ///< what it lets us do
   Qpn qpn;
 
   bool holds() const {
     return entry != nullptr && entry->word.load(std::memory_order_acquire) == word;
   }
+  /// One-shot keys are claimed by the peer alone, so the request needs no name.
+  memory::RemoteAccess request(std::uint64_t address, std::uint64_t length, Access need) const {
+    return {pd, qpn, address, length, need, 0};
+  }
 };
 
 /// Publishes the key in `slot`, checks it, and leaves it published if it is allowed.
 TargetPlace check_target(host::Outbound& link, const TargetPeer& peer, host::FlightSlot& slot,
-                         const TargetRequest& request);
+                         RemoteKey key, const memory::RemoteAccess& access);
 /// What may be remembered about a key: not of one-shot memory, nor of such as only the peer itself
 /// can reach, nor of a window of type 2, which seldom lives for a second request.
 TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey key, Access need);

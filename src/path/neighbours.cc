@@ -12,8 +12,8 @@
 #include "memory/flight.h"
 #include "obs/log.h"
 #include "path/direct_copy.h"
+#include "path/neighbour_initiator.h"
 #include "path/neighbour_outbox.h"
-#include "path/neighbour_path.h"
 
 namespace weft::path {
 namespace {
@@ -21,6 +21,7 @@ namespace {
 using memory::Flight;
 using memory::Hold;
 using queue::QueuePair;
+using queue::RingAnswer;
 
 /// Lines of records that may be executed before the initiator is told.
 constexpr std::uint32_t kMostOwed = 64;
@@ -69,6 +70,10 @@ std::uint32_t datagram_bytes(const queue::SendWqe& wqe) {
   return static_cast<std::uint32_t>(sizeof(DatagramPart) + wqe.length);
 }
 
+queue::RingReceiver* ring_receiver(const QueuePair& qp) {
+  return qp.path != nullptr ? qp.path->ring_receiver() : nullptr;
+}
+
 bool has_awaited(const host::Outbound& link) {
   return link.awaited.load(std::memory_order_relaxed) != 0 && link.ring.moved();
 }
@@ -77,8 +82,8 @@ bool has_awaited(const host::Outbound& link) {
 
 Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable& table,
                        queue::Scheduler& scheduler, Walk walk)
-    : Source(presence->links()),
-      presence_(std::move(presence)),
+    : presence_(std::move(presence)),
+      links_(presence_->links()),
       page_(presence_->page()),
       table_(table),
       scheduler_(scheduler),
@@ -86,17 +91,17 @@ Neighbours::Neighbours(std::unique_ptr<host::Presence> presence, QueuePairTable&
 
 Neighbours::~Neighbours() {
   const std::lock_guard guard(presence_->receive_lock);
-  pay_debts();
+  flush_owed_acks();
 }
 
-void Neighbours::farewell() {
+void Neighbours::at_exit() {
   if (!presence_->receive_lock.try_lock()) return;
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
-  pay_debts();
+  flush_owed_acks();
 }
 
 /// Whoever took a message and leaves still tells its sender that it came.
-void Neighbours::pay_debts() {
+void Neighbours::flush_owed_acks() {
   for (const auto& link : presence_->inbound()) {
     if (link->owed > 0) link->give_back();
   }
@@ -135,7 +140,7 @@ inline bool Neighbours::answers_wait() const {
 
 inline void Neighbours::serve(host::Inbound& link, LastServed& last) {
   collect_awaited();
-  std::uint32_t lines = base::fast_paths.on() && serve_short_send(link, last) ? 1 : 0;
+  std::uint32_t lines = base::fast_paths.on() && fast_serve_send(link, last) ? 1 : 0;
   if (lines == 1) expected_ = &last;
   if (lines == 0 || (link.ring.ready() && !answers_wait())) lines += serve_more(link, last);
   link.owed += lines;
@@ -236,7 +241,7 @@ bool Neighbours::has_work(bool owed_counts) {
 void Neighbours::settle() {
   if (!presence_->receive_lock.try_lock()) return;  // somebody polls
   const std::lock_guard guard(presence_->receive_lock, std::adopt_lock);
-  pay_debts();
+  flush_owed_acks();
 }
 
 /// Gives the lines of the records that were served.
@@ -244,7 +249,7 @@ std::uint32_t Neighbours::serve_more(host::Inbound& link, LastServed& last) {
   const auto [lines, unseen] =
       RecordService(table_, link, last).serve_some([this] { return answers_wait(); });
   if (unseen > 0) [[unlikely]]
-    served_unseen_.store(served_unseen() + unseen, std::memory_order_relaxed);
+    passive_ops_served_.store(passive_ops_served() + unseen, std::memory_order_relaxed);
   return lines;
 }
 
@@ -342,9 +347,9 @@ bool Neighbours::collect(host::Outbound& link) {
     }
     if (owner == nullptr) break;
     queue::SendGuard guard(owner->send_lock);
-    if (owner->path != nullptr && owner->path->crosses_processes()) {
-      static_cast<NeighbourPath&>(*owner->path)
-          .on_answers(*owner, std::move(guard), std::span(answers_).first(count));
+    queue::RingReceiver* receiver = ring_receiver(*owner);
+    if (receiver != nullptr) {
+      receiver->on_answers(*owner, std::move(guard), std::span(answers_).first(count));
     } else {
       guard.unlock();
     }
@@ -353,11 +358,11 @@ bool Neighbours::collect(host::Outbound& link) {
   return did;
 }
 
-void Neighbours::balance() {
+void Neighbours::drain_rings() {
   const std::lock_guard guard(presence_->receive_lock);
   for (int turn = 0; turn < kLastTurns && serve_rings(); ++turn) {
   }
-  pay_debts();
+  flush_owed_acks();
   for (const auto& link : presence_->outbound()) {
     if (link->ring.moved()) collect(*link);
   }
@@ -365,16 +370,11 @@ void Neighbours::balance() {
 
 // ---- death ----------------------------------------------------------------------------------
 
-void Neighbours::serve() { presence_->serve(); }
-
 void Neighbours::fail_paths_of(const host::Outbound& link) {
   walk_([&](QueuePair& qp) {
     // Published by the walk, so that the queue pair and its path stay. One that gets its path later
     // finds the link dead by itself.
-    queue::Path* path = qp.path.get();
-    if (path == nullptr || !path->crosses_processes()) return;
-    auto& neighbour = static_cast<NeighbourPath&>(*path);
-    if (&neighbour.link() == &link) neighbour.schedule_peer_death(qp);
+    if (queue::RingReceiver* receiver = ring_receiver(qp)) receiver->on_link_lost(qp, link);
   });
 }
 

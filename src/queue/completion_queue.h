@@ -54,7 +54,7 @@ class CompletionQueue {
   /// *out, and not by way of the ring. False: it is in the ring, since others wait before it, or
   /// for it.
   template <class Fill>
-  bool hand_over(Completion* out, Fill fill) {
+  bool pass_to_poller(Completion* out, Fill fill) {
     const std::lock_guard guard(lock_);
     const bool straight = empty() && armed_ == Armed::kNo;
     if (straight) [[likely]] {

@@ -226,7 +226,7 @@ std::string why_remote(Qp& qp, const NotedRequest& request) {
       asked, granted);
 }
 
-std::string why_unheard(Qp& qp) {
+std::string why_dropped(Qp& qp) {
   queue::QueuePair& core = *verbs::Internals::of(qp.qp).core;
   const PeerView view =
       core.path != nullptr ? core.path->look_at_peer(core, RemoteKey()) : PeerView{};
@@ -287,7 +287,7 @@ std::string cause(Qp& qp, const NotedRequest& request, CompletionStatus status) 
           "sender sends, or set rnr_retry to 7 (it is {})",
           qp.qp.attributes().rnr_retry);
     case CompletionStatus::kRetryExceeded:
-      return why_unheard(qp);
+      return why_dropped(qp);
     case CompletionStatus::kWindowBindError:
       return "The region lacks IBV_ACCESS_MW_BIND or the rights asked for, the range is not inside "
              "it, or the window is of another protection domain or bound already";

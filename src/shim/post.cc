@@ -85,8 +85,8 @@ void took(const ibv_send_wr& wr) {
 /// a post sets what a write has and no more.
 [[gnu::tls_model("initial-exec")]] constinit thread_local SendRequest a_write{.op = SendOp::kWrite};
 
-/// False: it is none, or has to take the long way.
-bool write_at_once(const Qp& qp, const ibv_send_wr& wr) {
+/// False: it is none, or has to take the general path.
+bool fast_write(const Qp& qp, const ibv_send_wr& wr) {
   if (wr.opcode != IBV_WR_RDMA_WRITE || wr.num_sge != 1 || wr.next != nullptr ||
       qp.shown().qp_type != IBV_QPT_RC || qp.notebook != nullptr) {
     return false;
@@ -137,7 +137,7 @@ SendRequest bind_request(Mw& mw, RemoteKey new_key, const ibv_mw_bind_info& info
 
 int post_send(ibv_qp* shown, ibv_send_wr* first, ibv_send_wr** bad) {
   Qp& qp = Qp::of(shown);
-  if (first != nullptr && write_at_once(qp, *first)) return 0;
+  if (first != nullptr && fast_write(qp, *first)) return 0;
   return post_one_by_one(qp, first, bad);
 }
 

@@ -57,12 +57,12 @@ bool waits_for_sending(const RcRequester& rq, queue::QueuePair& qp);
 
 /// As many sends of one frame each, from the cursor on, as are new and nothing out of the ordinary.
 /// Gives how many of `frames` were built; the ordinary way goes on behind them.
-std::size_t next_shorts(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
-                        std::span<network::OutFrame> frames);
+std::size_t fast_short_sends(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
+                             std::span<network::OutFrame> frames);
 /// Behind `before`, which next_request() has just built: as many of the frames that follow in the
 /// same message as need no more than a new place and number. Their memory is asked for only once.
 /// Gives how many of `frames` were built; the ordinary way goes on behind them.
-std::size_t next_middles(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
+std::size_t fast_middles(RcRequester& rq, queue::QueuePair& qp, Nanoseconds now,
                          const network::OutFrame& before, std::span<network::OutFrame> frames);
 
 /// ACK, NAK, read response, atomic response.
@@ -151,7 +151,7 @@ void on_request(RcResponder& rs, queue::QueuePair& qp, const wire::Packet& packe
 
 /// The same for most frames, in less time, and from their bytes: BTH to pad. False: it is not one
 /// of those, and nothing has happened.
-bool on_plain_request(RcResponder& rs, queue::QueuePair& qp, std::span<const std::byte> packet);
+bool fast_on_request(RcResponder& rs, queue::QueuePair& qp, std::span<const std::byte> packet);
 
 /// Builds the next answer: read responses and atomic results in order, then ACK or NAK. The key of
 /// a read response is kept (memory::Flight::keep) until the caller has sent the frame; it has room

@@ -14,6 +14,7 @@
 #include "obs/log.h"
 #include "path/direct.h"
 #include "path/framed.h"
+#include "queue/frame_receiver.h"
 #include "transport/qp_state.h"
 #include "verbs/limits.h"
 #include "verbs/modify_attributes.h"
@@ -135,7 +136,7 @@ void Controller::join_neighbours() {
   queue_pairs_.numbers().set_claim([&host, slot = number_slot()] {
     return slot ? host.claim_block(*slot, host::kNumberSlots) : host.claim_block();
   });
-  engine_.set_source(*neighbours_);
+  engine_.set_neighbours(*neighbours_);
 }
 
 Controller::~Controller() = default;
@@ -207,14 +208,14 @@ void Controller::flush_owed_acks(queue::QueuePair& qp) {
   {
     const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
     if (!qp.can_receive() || qp.path == nullptr) return;
-    crosses = qp.path->crosses_processes();
-    framed = qp.path->takes_frames();
+    crosses = qp.path->ring_receiver() != nullptr;
+    framed = qp.path->frame_receiver() != nullptr;
   }
-  if (crosses) neighbours_->balance();
+  if (crosses) neighbours_->drain_rings();
   if (!framed) return;
   engine_.take_arrived();
   const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
-  if (qp.can_receive()) static_cast<path::FramedPath&>(*qp.path).acknowledge_all(qp);
+  if (qp.can_receive()) qp.path->frame_receiver()->acknowledge_all(qp);
 }
 
 void Controller::reset(queue::QueuePair& qp) {
@@ -231,7 +232,7 @@ void Controller::reset(queue::QueuePair& qp) {
     const std::lock_guard recv_guard(qp.recv_lock);
     if (qp.path != nullptr) {
       qp.path->stop(qp);
-      crossed = qp.path->crosses_processes();
+      crossed = qp.path->ring_receiver() != nullptr;
     }
     qp.path.reset();
     qp.sq.release();
@@ -320,7 +321,8 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     if (to == QpState::kReadyToReceive) {
       qp.path = make_path(qp);
       if (qp.path == nullptr) return fail(Errc::kOutOfMemory, "no memory for the connection");
-      if (qp.path->takes_frames() && (qp.extended_initiator || qp.xrc_domain != nullptr)) {
+      if (qp.path->frame_receiver() != nullptr &&
+          (qp.extended_initiator || qp.xrc_domain != nullptr)) {
         qp.path.reset();
         return fail(Errc::kNotSupported,
                     "remote_gid: extended connections stay on one host; frames do not carry them");
@@ -351,7 +353,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
 bool Controller::fast_post_by_others(queue::QueuePair& qp, const SendRequest& request) {
   if (!qp.send_lock.try_lock()) return false;
   const std::lock_guard guard(qp.send_lock, std::adopt_lock);
-  return execute_at_once(qp, request);
+  return fast_post_locked(qp, request);
 }
 
 Result<void> Controller::post_send(queue::QueuePair& qp, std::span<const SendRequest> requests,

@@ -116,7 +116,7 @@ class Controller final : public path::QueuePairTable {
   static bool fast_post(queue::QueuePair& qp, const SendRequest& request) {
     if (!qp.send_lock.try_enter()) [[unlikely]]
       return fast_post_by_others(qp, request);
-    const bool done = execute_at_once(qp, request);
+    const bool done = fast_post_locked(qp, request);
     qp.send_lock.leave();
     return done;
   }
@@ -147,11 +147,11 @@ class Controller final : public path::QueuePairTable {
   std::vector<Qpn> members(const Gid& group) override { return groups_.of(group); }
 
  private:
-  static bool execute_at_once(queue::QueuePair& qp, const SendRequest& request) {
+  static bool fast_post_locked(queue::QueuePair& qp, const SendRequest& request) {
     return qp.state.load(std::memory_order_acquire) == QpState::kReadyToSend &&
-           qp.path->execute_at_once(qp, request);
+           qp.path->fast_post(qp, request);
   }
-  /// For a thread that the lock does not lean towards.
+  /// For a thread that the lock is not biased towards.
   static bool fast_post_by_others(queue::QueuePair& qp, const SendRequest& request);
   Controller(const Environment& environment, ControllerSetup setup);
 

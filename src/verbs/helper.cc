@@ -87,13 +87,13 @@ void Helper::attach(path::Engine& engine) {
     clients_.push_back({&engine, engine.polls()});
   }
   engine.set_wake([this](Nanoseconds deadline) { wake(deadline); }, [this] { attend(); });
-  if (engine.source() != nullptr) {
+  if (engine.neighbours() != nullptr) {
     if (auto page = host::ProcessPage::mine()) {
       const std::lock_guard guard(mutex_);
       page_ = *page;
     }
   }
-  if (engine.source() == nullptr && engine.wait_fds().empty()) return;
+  if (engine.neighbours() == nullptr && engine.wait_fds().empty()) return;
   start();
   ring();  // it sleeps without this engine's sockets
   // Neighbours take a process without a living helper for dead.
@@ -130,7 +130,7 @@ void Helper::at_exit() {
   if (!mutex_.try_lock()) return;  // it is being served, and so are its debts
   const std::lock_guard guard(mutex_, std::adopt_lock);
   for (const Client& client : clients_) {
-    if (path::Source* source = client.engine->source()) source->farewell();
+    if (path::Neighbours* neighbours = client.engine->neighbours()) neighbours->at_exit();
     client.engine->progress();  // an acknowledgement may have waited for company
   }
 }
@@ -157,11 +157,11 @@ bool Helper::serve(Nanoseconds* deadline) {
   // Sockets last: who was woken for a record has a peer that waits for it. What they bring to do is
   // seen before the helper sleeps.
   for (Client& client : clients_) {
-    path::Source* const source = client.engine->source();
-    if (source == nullptr) continue;
+    path::Neighbours* const neighbours = client.engine->neighbours();
+    if (neighbours == nullptr) continue;
     // A program that wakes by itself serves them when it does, but it may never sleep.
     client.leaves = client.rest == Rest::kLeave ? client.leaves + 1 : 0;
-    if (client.leaves % kLeavesPerServe == 0) source->serve();
+    if (client.leaves % kLeavesPerServe == 0) neighbours->serve();
   }
   return did;
 }
@@ -201,9 +201,9 @@ bool Helper::serve(Client& client, Nanoseconds* deadline) {
   }
   bool did = false;
   for (int round = 0; round < kRoundsPerServe && engine.progress(); ++round) did = true;
-  const path::Source* source = engine.source();
-  if (source != nullptr && source->served_unseen() != client.served_unseen) {
-    client.served_unseen = source->served_unseen();
+  const path::Neighbours* neighbours = engine.neighbours();
+  if (neighbours != nullptr && neighbours->passive_ops_served() != client.passive_ops_served) {
+    client.passive_ops_served = neighbours->passive_ops_served();
     lingers_until_ = clock_.now() + kLinger_ns;
   }
   *deadline = std::min(*deadline, engine.next_deadline());
@@ -282,8 +282,8 @@ void Helper::sleep(Nanoseconds deadline) {
 void Helper::watch_arrivals() {
   for (const Client& client : clients_) {
     if (client.rest == Rest::kLeave) continue;
-    const path::Source* source = client.engine->source();
-    if (source != nullptr) fds_.push_back({source->wait_fd(), POLLIN, 0});
+    const path::Neighbours* neighbours = client.engine->neighbours();
+    if (neighbours != nullptr) fds_.push_back({neighbours->wait_fd(), POLLIN, 0});
     if (client.rest == Rest::kDoze) continue;
     for (const int fd : client.engine->wait_fds()) {
       // A number that the program took from us would keep us awake, or never wake us.
@@ -298,15 +298,15 @@ bool Helper::missed_something(Nanoseconds* until) {
     if (client.rest != Rest::kSleep) continue;
     missed |= client.engine->has_runnable();
     *until = std::min(*until, client.engine->next_deadline());
-    path::Source* source = client.engine->source();
-    missed |= source != nullptr && source->active() && source->has_work();
+    path::Neighbours* neighbours = client.engine->neighbours();
+    missed |= neighbours != nullptr && neighbours->active() && neighbours->has_work();
   }
   return missed;
 }
 
 void Helper::run() {
   pthread_setname_np(pthread_self(), "weft-helper");
-  base::BiasedLock::stay_guest();
+  base::BiasedLock::never_own();
   base::ask_for_short_slices();
   for (;;) {
     // Under no other lock, since it is never given back.

@@ -35,7 +35,7 @@ class Helper {
   struct Client {
     path::Engine* engine;
     std::uint64_t polls_seen;
-    std::uint64_t served_unseen = 0;
+    std::uint64_t passive_ops_served = 0;
     /// Something came for a program that is woken by it itself, which gets a moment to see to it.
     bool left_to_program = false;
     Rest rest = Rest::kSleep;

@@ -35,12 +35,14 @@ constexpr long kGiveWay_ns = 200'000;
 /// Counts the threads that sleep in a call of ours, also one that is cancelled there.
 class Waiting::Sleeper {
  public:
-  Sleeper(std::atomic<std::uint32_t>& count, path::Source* source)
-      : count_(count), source_(source), alone_(count.fetch_add(1, std::memory_order_acq_rel) == 0) {
-    if (source_ != nullptr) source_->begin_watch();
+  Sleeper(std::atomic<std::uint32_t>& count, path::Neighbours* neighbours)
+      : count_(count),
+        neighbours_(neighbours),
+        alone_(count.fetch_add(1, std::memory_order_acq_rel) == 0) {
+    if (neighbours_ != nullptr) neighbours_->begin_watch();
   }
   ~Sleeper() {
-    if (source_ != nullptr) source_->end_watch();
+    if (neighbours_ != nullptr) neighbours_->end_watch();
     count_.fetch_sub(1, std::memory_order_acq_rel);
   }
   Sleeper(const Sleeper&) = delete;
@@ -49,7 +51,7 @@ class Waiting::Sleeper {
 
  private:
   std::atomic<std::uint32_t>& count_;
-  path::Source* const source_;
+  path::Neighbours* const neighbours_;
   const bool alone_;
 };
 
@@ -64,7 +66,7 @@ void Waiting::on_arm(CompChannelObject& channel) {
     const bool alone = by_one_thread() && sleepers_.load(std::memory_order_acquire) == 0;
     carried = alone && blocks && !*blocks && carry(channel);
     const bool waits_in_call = alone && blocks && *blocks && channel.waits_in_call();
-    if (!carried && !waits_in_call) return let_helper_wake();
+    if (!carried && !waits_in_call) return use_helper();
   }
   engine_.set_waker(Waker::kProgram);
   // One who waits in our call asks for it there.
@@ -106,10 +108,10 @@ void Waiting::on_descriptor_blocks() {
   const std::lock_guard guard(lock_);
   const CompChannelObject* const carrier = carrier_.load(std::memory_order_relaxed);
   if (carrier == nullptr) return;
-  if (const auto blocks = carrier->set.blocks(); blocks && *blocks) let_helper_wake();
+  if (const auto blocks = carrier->set.blocks(); blocks && *blocks) use_helper();
 }
 
-void Waiting::let_helper_wake() {
+void Waiting::use_helper() {
   CompChannelObject* const before = carrier_.exchange(nullptr, std::memory_order_acq_rel);
   if (before != nullptr) before->set.carry({});
   engine_.set_waker(Waker::kHelper);
@@ -122,8 +124,8 @@ void Waiting::forget(const CompChannelObject& channel) {
 
 std::vector<int> Waiting::sockets() const {
   std::vector<int> fds = engine_.wait_fds();
-  const path::Source* source = engine_.source();
-  if (source != nullptr) fds.push_back(source->wait_fd());
+  const path::Neighbours* neighbours = engine_.neighbours();
+  if (neighbours != nullptr) fds.push_back(neighbours->wait_fd());
   std::erase(fds, -1);
   return fds;
 }
@@ -137,16 +139,16 @@ void Waiting::add_sockets(std::vector<pollfd>& fds) const {
 
 /// What came before is taken up here, what comes from now on makes the sockets readable.
 void Waiting::request_wake() {
-  path::Source* const source = engine_.source();
-  if (source == nullptr || !source->active()) return;
-  source->request_wake();
-  look_into_rings(*source);
+  path::Neighbours* const neighbours = engine_.neighbours();
+  if (neighbours == nullptr || !neighbours->active()) return;
+  neighbours->request_wake();
+  poll_rings(*neighbours);
 }
 
 /// Takes up what has come without a wake-up that is still there. A thread that has the rings may
 /// have looked at them before, and may not run for long: then the helper looks after it.
-void Waiting::look_into_rings(path::Source& source) {
-  for (int round = 0; source.has_arrivals(); ++round) {
+void Waiting::poll_rings(path::Neighbours& neighbours) {
+  for (int round = 0; neighbours.has_arrivals(); ++round) {
     if (round == kRounds) return engine_.call_helper();
     engine_.poll();
   }
@@ -163,7 +165,7 @@ int Waiting::wait(CompChannelObject& channel, Nanoseconds timeout_ns) {
     // carried the sockets, and must not be made to wait for that.
     {
       const std::lock_guard guard(lock_);
-      let_helper_wake();
+      use_helper();
     }
     return look(channel) ? 0 : EAGAIN;
   }
@@ -181,11 +183,11 @@ int Waiting::wait_once(CompChannelObject& channel, host::SignalsHeld& signals,
   engine_.settle();
   if (channel.has_events()) return 0;
   channel.found_in_a_row.store(0, std::memory_order_relaxed);
-  const Sleeper sleeper(sleepers_, engine_.source());
+  const Sleeper sleeper(sleepers_, engine_.neighbours());
   if (!sleeper.alone()) {
     {
       const std::lock_guard guard(lock_);
-      let_helper_wake();
+      use_helper();
     }
     return sleep(channel, signals, false, timeout_ns);
   }
@@ -216,16 +218,16 @@ bool Waiting::wait_busily(CompChannelObject& channel, Nanoseconds begun, Nanosec
 
 int Waiting::wait_alone(CompChannelObject& channel, host::SignalsHeld& signals,
                         Nanoseconds timeout_ns) {
-  path::Source* const source = engine_.source();
-  if (source != nullptr && source->active()) {
-    if (wakes_left_.exchange(false, std::memory_order_relaxed)) source->serve();
-    source->request_wake();
+  path::Neighbours* const neighbours = engine_.neighbours();
+  if (neighbours != nullptr && neighbours->active()) {
+    if (wakes_left_.exchange(false, std::memory_order_relaxed)) neighbours->serve();
+    neighbours->request_wake();
   }
   for (int round = 0; !nothing_has_come(); ++round) {
     engine_.poll();
     if (channel.has_events()) {
       // What the request has made visible may be for others.
-      if (source != nullptr && source->active()) look_into_rings(*source);
+      if (neighbours != nullptr && neighbours->active()) poll_rings(*neighbours);
       return 0;
     }
     if (round == kRounds) {
@@ -238,8 +240,8 @@ int Waiting::wait_alone(CompChannelObject& channel, host::SignalsHeld& signals,
 bool Waiting::look(CompChannelObject& channel) {
   const CompChannelObject::Fetch fetch(channel);
   const bool carries = carrier_.load(std::memory_order_acquire) == &channel;
-  if (path::Source* source = engine_.source(); source != nullptr && carries) {
-    source->serve();
+  if (path::Neighbours* neighbours = engine_.neighbours(); neighbours != nullptr && carries) {
+    neighbours->serve();
     request_wake();
   }
   if (channel.has_events()) return true;
@@ -255,12 +257,12 @@ void Waiting::give_way() {
   base::Contention* const contention = base::PerThread<base::Contention>::get();
   if (contention == nullptr || !contention->lasts(engine_.now())) return;
   engine_.settle();
-  path::Source* const source = engine_.source();
-  const Sleeper sleeper(sleepers_, source);
+  path::Neighbours* const neighbours = engine_.neighbours();
+  const Sleeper sleeper(sleepers_, neighbours);
   if (!sleeper.alone()) return;  // it makes progress
-  if (source != nullptr && source->active()) source->request_wake();
+  if (neighbours != nullptr && neighbours->active()) neighbours->request_wake();
   if (!nothing_has_come()) {
-    if (source != nullptr && source->active()) look_into_rings(*source);
+    if (neighbours != nullptr && neighbours->active()) poll_rings(*neighbours);
     return;
   }
   std::vector<pollfd> fds;
@@ -273,14 +275,14 @@ void Waiting::give_way() {
     ppoll(fds.data(), fds.size(), &limit, nullptr);
     engine_.count_fired();
   }
-  if (source == nullptr) return;
-  source->serve();
-  look_into_rings(*source);
+  if (neighbours == nullptr) return;
+  neighbours->serve();
+  poll_rings(*neighbours);
 }
 
 bool Waiting::nothing_has_come() {
-  path::Source* const source = engine_.source();
-  return !(source != nullptr && source->active() && source->has_work()) &&
+  path::Neighbours* const neighbours = engine_.neighbours();
+  return !(neighbours != nullptr && neighbours->active() && neighbours->has_work()) &&
          !engine_.has_runnable() && engine_.next_deadline() > engine_.now();
 }
 
@@ -291,14 +293,14 @@ int Waiting::sleep(CompChannelObject& channel, host::SignalsHeld& signals, bool 
   const int error = host::wait_readable(signals, fds, timeout_ns);
   if (error != 0 || !on_sockets) return error;
   const CompChannelObject::Fetch fetch(channel);
-  if (path::Source* source = engine_.source()) {
-    if (source->has_arrivals()) {
+  if (path::Neighbours* neighbours = engine_.neighbours()) {
+    if (neighbours->has_arrivals()) {
       // The peer waits for what the program makes of them. Taking the wake-ups out of the sockets
       // takes longer than all else, and has time until the next sleep.
       wakes_left_.store(true, std::memory_order_relaxed);
     } else {
-      source->serve();
-      look_into_rings(*source);
+      neighbours->serve();
+      poll_rings(*neighbours);
     }
   }
   engine_.poll();

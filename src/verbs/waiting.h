@@ -58,7 +58,7 @@ class Waiting final : private host::FlagsListener {
   // With lock_ held:
   bool by_one_thread();
   bool carry(CompChannelObject& channel);
-  void let_helper_wake();
+  void use_helper();
 
   std::vector<int> sockets() const;
   void add_sockets(std::vector<pollfd>& fds) const;
@@ -68,7 +68,7 @@ class Waiting final : private host::FlagsListener {
   bool wait_busily(CompChannelObject& channel, Nanoseconds begun, Nanoseconds timeout_ns);
   int wait_alone(CompChannelObject& channel, host::SignalsHeld& signals, Nanoseconds timeout_ns);
   void request_wake();
-  void look_into_rings(path::Source& source);
+  void poll_rings(path::Neighbours& neighbours);
   bool nothing_has_come();
   int sleep(CompChannelObject& channel, host::SignalsHeld& signals, bool on_sockets,
             Nanoseconds timeout_ns);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "memory/flight.h"
-#include "path/neighbour_path.h"
+#include "path/neighbour_initiator.h"
 #include "path/neighbour_service.h"
 #include "support/byte_feed.h"
 #include "support/guarded_end.h"

@@ -80,13 +80,13 @@ class RcEnd : public QueueEnd {
 
   Nanoseconds& now() { return scheduler.time_ns; }
 
-  /// By the quick ways where they can, as a path does; else by the ordinary one.
+  /// By the fast ways where they can, as a path does; else by the ordinary one.
   std::optional<Frame> next_request() {
     auto out = std::make_unique<network::OutFrame>();
     const std::span<network::OutFrame> one(out.get(), 1);
     const bool built =
-        (quick && transport::next_shorts(requester, qp, now(), one) == 1) ||
-        (quick && before_ && transport::next_middles(requester, qp, now(), *before_, one) == 1) ||
+        (fast && transport::fast_short_sends(requester, qp, now(), one) == 1) ||
+        (fast && before_ && transport::fast_middles(requester, qp, now(), *before_, one) == 1) ||
         transport::next_request(requester, qp, now(), *out);
     before_ = built ? std::move(out) : nullptr;
     if (!built) return std::nullopt;
@@ -118,7 +118,7 @@ class RcEnd : public QueueEnd {
     const wire::Packet packet = frame.packet();
     if (is_response(packet)) {
       transport::on_response(requester, qp, packet, now());
-    } else if (!quick || !transport::on_plain_request(responder, qp, frame.bytes)) {
+    } else if (!fast || !transport::fast_on_request(responder, qp, frame.bytes)) {
       transport::on_request(responder, qp, packet);
     }
   }
@@ -144,7 +144,7 @@ class RcEnd : public QueueEnd {
 
   transport::RcRequester requester;
   transport::RcResponder responder;
-  bool quick = true;  ///< false: everything goes the ordinary way
+  bool fast = true;  ///< false: everything goes the ordinary way
 
  private:
   std::unique_ptr<network::OutFrame> before_;  ///< nothing has happened since it was built

@@ -84,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Neighbours, PeerOfIdle,
                          testing::Values(Leaves::kExits, Leaves::kIsKilled, Leaves::kExecutes),
                          [](const auto& how) { return name_of(how.param); });
 
-/// Everything that the idle end could do without asking: the short ways have been warmed up.
-TEST(NeighbourIdle, short_ways_that_were_known_end_with_the_peer) {
+/// Everything that the idle end could do without asking: the fast paths have been warmed up.
+TEST(NeighbourIdle, fast_paths_that_were_known_end_with_the_peer) {
   Partner target(run_target);
   Partner initiator([](const Wire& wire) {
     Side side, asking;

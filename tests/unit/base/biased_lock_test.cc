@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So often that the lock leans towards the caller.
+/// So often that the lock is biased towards the caller.
 void lean(BiasedLock& lock) {
   for (int i = 0; i < 100; ++i) {
     const std::lock_guard guard(lock);
@@ -118,10 +118,10 @@ TEST(BiasedLock, is_never_waited_for_by_one_who_only_tries) {
   other.join();
 }
 
-TEST(BiasedLock, does_not_lean_towards_a_guest) {
+TEST(BiasedLock, is_never_biased_towards_a_thread_that_asked_not_to) {
   BiasedLock lock;
   std::thread([&] {
-    BiasedLock::stay_guest();
+    BiasedLock::never_own();
     lean(lock);
     EXPECT_FALSE(lock.try_enter());
   }).join();

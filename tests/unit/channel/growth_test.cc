@@ -96,17 +96,17 @@ TEST(Growth, a_message_that_answers_is_found_with_pauses_as_without) {
   EXPECT_EQ(pair.violation(), "");
 }
 
-TEST(Growth, small_messages_take_the_short_way_meanwhile) {
+TEST(Growth, small_messages_take_the_fast_path_meanwhile) {
   SimulatedPair pair{Settings{}};
   for (auto* end : {&pair.here, &pair.there}) end->endpoint.set_mode(Mode::kWatching);
   pair.settle(2);
   ASSERT_EQ(pair.send(text_of(5000)), 0u);
   char hello[] = "hello";
-  int short_ways = 0, received = 0;
+  int by_fast_path = 0, received = 0;
   for (int i = 0; i < 50 && pair.here.endpoint.send().phase() == 0; ++i) {
     Endpoint& here = pair.here.endpoint;
     if (here.fast_take({hello, 5})) {
-      ++short_ways;
+      ++by_fast_path;
       if (here.has_steps_behind()) here.step_behind(pair.now);
     }
     carry_out(pair.here);
@@ -115,10 +115,10 @@ TEST(Growth, small_messages_take_the_short_way_meanwhile) {
     carry_out(pair.there);
   }
   EXPECT_EQ(pair.here.endpoint.send().phase(), 1u);
-  EXPECT_EQ(short_ways, 3);  // one for each step
+  EXPECT_EQ(by_fast_path, 3);  // one for each step
   pair.settle();
   while (pair.receive() == "hello") ++received;
-  EXPECT_EQ(received, short_ways);
+  EXPECT_EQ(received, by_fast_path);
   EXPECT_EQ(pair.violation(), "");
 }
 

@@ -18,6 +18,7 @@
 namespace weft::host {
 namespace {
 
+using memory::KeyEntry;
 using memory::KeyTable;
 using Peers = SharedMemory::Peers;
 
@@ -47,9 +48,9 @@ class PublicTablesTest : public testing::Test, public memory::KeyPublisher {
   }
   /// What a neighbour asks first: is there such a key, with this tag, alive?
   static bool is_live(const PublicKey* entry, RemoteKey rkey) {
-    constexpr std::uint32_t kMask = KeyTable::kRemoteLive | KeyTable::kTagMask;
+    constexpr std::uint32_t kMask = KeyEntry::kRemoteLive | KeyEntry::kTagMask;
     return entry != nullptr && (entry->control.load() & kMask) ==
-                                   (KeyTable::kRemoteLive | (rkey.value & KeyTable::kTagMask));
+                                   (KeyEntry::kRemoteLive | (rkey.value & KeyEntry::kTagMask));
   }
   const PublicKey* look_up(RemoteKey rkey) {
     std::uint32_t slot = 0;
@@ -75,12 +76,12 @@ TEST_F(PublicTablesTest, key_is_found_with_all_that_its_check_needs) {
   const auto region = expose(std::span(memory).subspan(100, 1000), access);
   const PublicKey* entry = look_up(region.rkey);
   ASSERT_TRUE(is_live(entry, region.rkey));
-  EXPECT_EQ(entry->pd, kPd.value);
-  EXPECT_EQ(static_cast<Access>(entry->access), access);
+  EXPECT_EQ(entry->pd, kPd);
+  EXPECT_EQ(entry->access, access);
   EXPECT_EQ(entry->base, region.iova);
   EXPECT_EQ(entry->length, 1000u);
   EXPECT_EQ(entry->target, reinterpret_cast<std::uint64_t>(memory.data() + 100));
-  EXPECT_EQ(entry->qpn, KeyTable::kAnyQueuePair.value);
+  EXPECT_EQ(entry->qpn, KeyEntry::kAnyQueuePair);
   EXPECT_EQ(entry->arena, 0u);
   EXPECT_EQ(view.tag(), kTag);
 }
@@ -154,7 +155,7 @@ TEST_F(PublicTablesTest, window_shows_the_queue_pair_that_it_is_bound_for) {
   ASSERT_TRUE(bound);
   const PublicKey* entry = look_up(*bound);
   ASSERT_TRUE(is_live(entry, *bound));
-  EXPECT_EQ(entry->qpn, 0x55u);
+  EXPECT_EQ(entry->qpn, Qpn(0x55));
   EXPECT_EQ(entry->length, 16u);
   EXPECT_EQ(entry->target, reinterpret_cast<std::uint64_t>(memory.data() + 8));
   ASSERT_TRUE(keys.invalidate(*bound, kPd, Qpn(0x55)));
@@ -165,7 +166,7 @@ TEST_F(PublicTablesTest, window_shows_the_queue_pair_that_it_is_bound_for) {
 TEST_F(PublicTablesTest, windows_and_local_memory_are_marked_and_revoked_as_fenced) {
   // B4.6: what work of a send queue takes back needs no barrier.
   const auto is_marked = [&](RemoteKey rkey) {
-    return (look_up(rkey)->control.load() & KeyTable::kFenced) != 0;
+    return (look_up(rkey)->control.load() & KeyEntry::kFenced) != 0;
   };
   const auto local = expose(memory, Access::kLocalWrite | Access::kWindowBind);
   const auto open = expose(memory, Access::kRemoteRead);
@@ -203,7 +204,7 @@ TEST_F(PublicTablesTest, region_that_is_changed_is_revoked_as_what_it_was) {
                                   Access::kRemoteRead,
                                   std::nullopt};
   ASSERT_TRUE(keys.reregister_region(local.lkey, shared));
-  EXPECT_EQ(look_up(local.rkey)->control.load() & KeyTable::kFenced, 0u);
+  EXPECT_EQ(look_up(local.rkey)->control.load() & KeyEntry::kFenced, 0u);
   ASSERT_TRUE(keys.deregister_region(local.lkey));
   EXPECT_EQ(drained_fenced, (std::vector{true, false}));
 }

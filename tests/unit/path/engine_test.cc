@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "path/framed.h"
+#include "queue/frame_receiver.h"
 #include "support/queue_end.h"
 
 namespace weft::path {
@@ -34,7 +34,7 @@ class Runs final : public queue::Path {
     order->push_back(&qp);
     if (again) again();
   }
-  bool execute_at_once(queue::QueuePair&, const SendRequest&) override { return false; }
+  bool fast_post(queue::QueuePair&, const SendRequest&) override { return false; }
   void start_sending(queue::QueuePair&) override {}
   void stop(queue::QueuePair&) override { ++stops; }
 
@@ -165,17 +165,18 @@ class BusyPort final : public port::Port {
 };
 
 /// Notes for which time its time-outs are to be seen to.
-class TimedRuns final : public FramedPath {
+class TimedRuns final : public queue::Path, public queue::FrameReceiver {
  public:
   void advance(queue::QueuePair&, queue::SendGuard, queue::Budget) override {}
+  bool fast_post(queue::QueuePair&, const SendRequest&) override { return false; }
   void start_sending(queue::QueuePair&) override {}
   void stop(queue::QueuePair&) override {}
+  queue::FrameReceiver* frame_receiver() override { return this; }
   void on_frame(queue::QueuePair&, const wire::Packet&, const port::Incoming&,
                 Nanoseconds) override {}
-  bool on_plain_frame(queue::QueuePair&, std::span<const std::byte>) override { return false; }
+  bool fast_on_frame(queue::QueuePair&, std::span<const std::byte>) override { return false; }
   void on_congestion(queue::QueuePair&, Nanoseconds) override {}
   void run(queue::QueuePair&, Nanoseconds looked_at) override { times.push_back(looked_at); }
-  void transmit(queue::QueuePair&, queue::Budget) override {}
   bool answer(queue::QueuePair&, bool) override { return false; }
   void release(queue::QueuePair&) override {}
   void acknowledge_all(queue::QueuePair&) override {}

@@ -24,8 +24,8 @@ class CompletionQueueTest : public testing::Test {
     completion.status = status;
     cq.push(completion, solicited);
   }
-  bool hand_over(std::uint64_t wr_id, Completion* out) {
-    return cq.hand_over(out, [&](Completion& slot) {
+  bool pass_to_poller(std::uint64_t wr_id, Completion* out) {
+    return cq.pass_to_poller(out, [&](Completion& slot) {
       slot = {};
       slot.wr_id = wr_id;
     });
@@ -172,7 +172,7 @@ TEST_F(CompletionQueueTest, strengthens_a_request_for_solicited_by_one_for_any) 
 
 TEST_F(CompletionQueueTest, hands_one_over_that_nobody_waits_before) {
   Completion out;
-  EXPECT_TRUE(hand_over(1, &out));
+  EXPECT_TRUE(pass_to_poller(1, &out));
   EXPECT_EQ(out.wr_id, 1u);
   EXPECT_TRUE(cq.empty());
 }
@@ -180,17 +180,17 @@ TEST_F(CompletionQueueTest, hands_one_over_that_nobody_waits_before) {
 TEST_F(CompletionQueueTest, hands_nothing_over_that_would_overtake_another) {
   Completion out;
   push(1);
-  EXPECT_FALSE(hand_over(2, &out));
+  EXPECT_FALSE(pass_to_poller(2, &out));
   EXPECT_EQ(poll(), (Ids{1, 2}));
 }
 
 TEST_F(CompletionQueueTest, hands_nothing_over_that_somebody_waits_for) {
   Completion out;
   cq.request_notify(false);
-  EXPECT_FALSE(hand_over(1, &out));
+  EXPECT_FALSE(pass_to_poller(1, &out));
   EXPECT_EQ(listener.events, 1);
   EXPECT_EQ(poll(), (Ids{1}));
-  EXPECT_TRUE(hand_over(2, &out)) << "the event has been given";
+  EXPECT_TRUE(pass_to_poller(2, &out)) << "the event has been given";
 }
 
 TEST_F(CompletionQueueTest, knows_whose_received_messages_wait) {

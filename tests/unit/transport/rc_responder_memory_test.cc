@@ -225,7 +225,7 @@ TEST_F(Responder, keeps_the_key_of_an_answer_until_it_is_sent_although_the_next_
     EXPECT_TRUE(end.keys.deregister_region(end.exposed.lkey));
     gone = true;
   });
-  while (memory::KeyTable::live_remote(*end.keys.find(end.exposed.rkey), end.exposed.rkey)) {
+  while (end.keys.find(end.exposed.rkey)->is_live(end.exposed.rkey)) {
     std::this_thread::yield();
   }
   // It is refused: what comes is the NAK.

@@ -1,5 +1,5 @@
-// The quick ways: runs of requests, and frames that arrive, which are as most are. Whatever is out
-// of the ordinary is left to the ordinary way, which does all of this too.
+// Fast paths: runs of requests, and frames that arrive, which are as most are. Whatever is out
+// of the ordinary is left to the general path, which does all of this too.
 #include <algorithm>
 
 #include "base/big_endian.h"
@@ -17,8 +17,8 @@ namespace weft::transport {
 using queue::QueuePair;
 using queue::SendWqe;
 
-std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
-                        std::span<network::OutFrame> frames) {
+std::size_t fast_short_sends(RcRequester& rq, QueuePair& qp, Nanoseconds now,
+                             std::span<network::OutFrame> frames) {
   if (rq.offset != 0 || !rq.stream.may_send_new(now) ||
       qp.state.load(std::memory_order_acquire) != QpState::kReadyToSend) {
     return 0;
@@ -51,7 +51,7 @@ std::size_t next_shorts(RcRequester& rq, QueuePair& qp, Nanoseconds now,
   return n;
 }
 
-std::size_t next_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now,
+std::size_t fast_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now,
                          const network::OutFrame& before, std::span<network::OutFrame> frames) {
   const wire::OpcodeInfo& info = before.headers.info();
   if (info.is_last_or_only() || rq.offset == 0 || before.element != rq.cursor) return 0;
@@ -136,7 +136,7 @@ constexpr std::uint32_t kPlainMask = 0x00BF'FFFF;
 
 }  // namespace
 
-bool on_plain_request(RcResponder& rs, QueuePair& qp, std::span<const std::byte> packet) {
+bool fast_on_request(RcResponder& rs, QueuePair& qp, std::span<const std::byte> packet) {
   const auto first = base::load_be<std::uint32_t>(packet.data());
   const auto third = base::load_be<std::uint32_t>(packet.data() + 8);
   if ((first & kPlainMask) != kDefaultPKey.value || !rs.stream.expects(Psn(third)) ||

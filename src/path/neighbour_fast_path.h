@@ -1,4 +1,4 @@
-// The shortest way of a small write into a peer's memory, or read from it: with what an earlier
+// The fast path of a small write into a peer's memory, or read from it: with what an earlier
 // check of each key found, no lookup and no fence (docs/memory-model.md), and in an arena no system
 // call. Also gathers the bytes of small sends. Owned by a path; under the send_lock of its queue
 // pair.
@@ -21,9 +21,9 @@
 
 namespace weft::path {
 
-class NeighbourShortWay {
+class NeighbourFastPath {
  public:
-  explicit NeighbourShortWay(host::ProcessPage& page) : page_(page) {}
+  explicit NeighbourFastPath(host::ProcessPage& page) : page_(page) {}
 
   host::ProcessPage& page() const { return page_; }
 
@@ -47,7 +47,7 @@ class NeighbourShortWay {
            in_->covers_target(request);
   }
 
-  // What is known is done. False: nothing is remembered any more, and the long way will find out
+  // What is known is done. False: nothing is remembered any more, and the send queue will find out
   // why.
   [[gnu::always_inline]] bool write(host::Outbound& link, const TargetPeer& peer,
                                     const SendRequest& request) {
@@ -94,23 +94,24 @@ class NeighbourShortWay {
     Known* known = request.op == SendOp::kRead ? in_.get() : &out_;
     if (known == nullptr) return true;
     const bool stranger =
-        request.remote.key == known->unknowable || known->strangers >= kStrangersMost;
+        request.remote.key == known->uncacheable || known->uncacheable_in_a_row >= kMostUncacheable;
     return !stranger || ++known->passed_over == 0;
   }
-  /// Out of line: the quick ways, which may come to this, need no registers for it.
+  /// Out of line: the fast paths, which may come to this, need no registers for it.
   [[gnu::noinline, gnu::cold]] void forget();
 
  private:
   /// After so many in a row the next one will hardly be another kind.
-  static constexpr std::uint8_t kStrangersMost = 8;
+  static constexpr std::uint8_t kMostUncacheable = 8;
 
   /// Of one direction.
   struct Known {
     memory::Grant<LocalKey> own;
     TargetGrant target;
-    RemoteKey unknowable;          ///< a target's that cannot be remembered
+    RemoteKey uncacheable;         ///< a target's that cannot be remembered
     std::uint8_t passed_over = 0;  ///< how often nobody asked again
-    std::uint8_t strangers = 0;    ///< keys, one after the other, that could not be remembered
+    std::uint8_t uncacheable_in_a_row =
+        0;  ///< keys, one after the other, that could not be remembered
 
     bool covers_target(const SendRequest& request) const {
       return target.covers(request.remote.key, request.remote.address, request.sges.front().length);

@@ -1,4 +1,4 @@
-#include "path/neighbour_short_way.h"
+#include "path/neighbour_fast_path.h"
 
 #include <algorithm>
 #include <new>
@@ -8,13 +8,13 @@ namespace weft::path {
 using memory::Flight;
 using memory::Hold;
 
-void NeighbourShortWay::forget() {
+void NeighbourFastPath::forget() {
   out_ = {};
   other_.reset();
   if (in_ != nullptr) *in_ = {};
 }
 
-bool NeighbourShortWay::gather_registered(const Sge& sge, std::byte* to) {
+bool NeighbourFastPath::gather_registered(const Sge& sge, std::byte* to) {
   const memory::Grant<LocalKey>& own = out_.own;
   Flight::publish(Hold::kLocal, own.entry);
   const bool done = own.holds() && memory::guarded_copy(to, own.at(sge.address), sge.length) ==
@@ -25,7 +25,7 @@ bool NeighbourShortWay::gather_registered(const Sge& sge, std::byte* to) {
   return done;
 }
 
-void NeighbourShortWay::remember(host::Outbound& link, queue::QueuePair& qp, const TargetPeer& peer,
+void NeighbourFastPath::remember(host::Outbound& link, queue::QueuePair& qp, const TargetPeer& peer,
                                  const SendRequest& request) {
   const Sge& sge = request.sges.front();
   if (sge.length == 0) return;
@@ -46,8 +46,9 @@ void NeighbourShortWay::remember(host::Outbound& link, queue::QueuePair& qp, con
   known.target = grant_target(link, peer, request.remote.key,
                               reads ? Access::kRemoteRead : Access::kRemoteWrite);
   const bool found = known.target.entry != nullptr;
-  known.unknowable = found ? RemoteKey() : request.remote.key;
-  known.strangers = found ? 0 : std::min<std::uint8_t>(known.strangers + 1, kStrangersMost);
+  known.uncacheable = found ? RemoteKey() : request.remote.key;
+  known.uncacheable_in_a_row =
+      found ? 0 : std::min<std::uint8_t>(known.uncacheable_in_a_row + 1, kMostUncacheable);
 }
 
 }  // namespace weft::path
