@@ -339,7 +339,7 @@ TEST(Drain, counts_a_neighbour_that_was_killed_as_gone_and_a_stopped_one_as_ther
   const auto killed_at = std::chrono::steady_clock::now();
   holder.kill();
   revoker.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - killed_at, std::chrono::milliseconds(200));
+  EXPECT_LT(std::chrono::steady_clock::now() - killed_at, std::chrono::seconds(5));
 }
 
 TEST(Drain, costs_nothing_without_neighbours) {

@@ -103,14 +103,14 @@ TEST(UcmaProcesses, connect_and_disconnect) {
 }
 
 TEST(UcmaProcesses, the_death_of_a_connected_peer_is_seen_at_once) {
-  // Within 200 ms on a quiet machine; without a look at the peer it would never be.
+  // Within 200 ms where nothing else runs; without a look at the peer it would never be.
   Peer peer([](int pipe) { return serve(pipe, true); });
   const Client client;
   client.establish(peer.port());
   const auto start = std::chrono::steady_clock::now();
   peer.kill();
   EXPECT_EQ(client.channel.next_code(), EventCode::kDisconnected);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 TEST(UcmaProcesses, the_death_of_a_peer_that_decides_is_a_reject) {
