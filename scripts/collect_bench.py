@@ -4,13 +4,15 @@ build/bench.json, and prints them as a table. A row's label may name what it is 
 itself and more is better; "plus=<nanoseconds>" is added to the limit. Those rows have no peer, so its fields are null. The rows of the same-host
 comparison (samples in same_host/samples.json) come from same_host_rows.py; there the bar is on the
 ratio to the best peer where the row names one, else on the ratio to the limit. Those of the programs
-that sleep (sleeping/samples.json) come from sleeping_rows.py."""
+that sleep (sleeping/samples.json) come from sleeping_rows.py, those of channels
+(channel/samples.json) from channel_rows.py."""
 
 import json
 import pathlib
 import statistics
 import sys
 
+import channel_rows
 import same_host_rows
 import sleeping_rows
 
@@ -18,7 +20,8 @@ FIELDS = ("name", "size", "unit", "median", "min", "max", "n", "best_peer", "bes
           "limit", "limit_median", "ratio_to_peer", "ratio_to_limit", "bar", "ok")
 
 GROUPS = (("same_host", "of this host", same_host_rows), ("network", "over UDP", same_host_rows),
-          ("sleeping", "that sleep until a message comes", sleeping_rows))
+          ("sleeping", "that sleep until a message comes", sleeping_rows),
+          ("channel", "that use channels", channel_rows))
 
 
 def rows_of(report):

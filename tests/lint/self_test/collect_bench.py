@@ -120,6 +120,39 @@ def sleeper(name, value, turn=1, canary=100, unit="us"):
             "after": canary, "round": turn}
 
 
+class CollectChannels(unittest.TestCase):
+    """The rows of channels, which were compared before: ratios such that more is better."""
+
+    def row(self, **fields):
+        made_up = {"name": "channel: made up", "unit": "us", "median": 1.0, "min": 0.9, "max": 1.1, "n": 3,
+                   "best_peer": "ucx tag_lat", "best_peer_median": 2.0, "ratio_to_peer": 0.5, "bar": 0.8,
+                   "ok": True, "ratios": [0.5]} | fields
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "channel").mkdir()
+            (root / "channel" / "samples.json").write_text(json.dumps([made_up]))
+            run = subprocess.run(
+                [sys.executable, LINT.parents[1] / "scripts/collect_bench.py", root, root / "out"],
+                capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            (row,) = json.loads((root / "out").read_text())
+        self.assertEqual(list(row), FIELDS)
+        return row
+
+    def test_a_time_is_held_against_the_shortest(self):
+        row = self.row()
+        self.assertEqual((row["name"], row["ratio_to_peer"], row["bar"], row["ok"]),
+                         ("channel/made up", 2.0, 1.25, True))
+
+    def test_a_rate_is_held_against_the_highest(self):
+        row = self.row(unit="M/s", ratio_to_peer=1.9, bar=2, ok=False)
+        self.assertEqual((row["ratio_to_peer"], row["bar"], row["ok"]), (1.9, 2, False))
+
+    def test_what_is_not_installed_is_not_passed(self):
+        row = self.row(best_peer="not installed", best_peer_median=None, ratio_to_peer=None, ok=None)
+        self.assertEqual((row["best_peer"], row["ok"]), ("not installed", None))
+
+
 class CollectSleeping(unittest.TestCase):
     """The rows of the programs that sleep."""
 
