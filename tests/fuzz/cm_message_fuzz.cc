@@ -101,7 +101,7 @@ void feed_manager(const cm::Packet& packet) {
     cm::Identifier& listener = *manager.create(space, type).value();
     if (manager.bind(listener, {cm::Family::kIpv4, here, port}, 0)) {
       listener.source.address = asked;
-      manager.listen(listener, 1, 0).value();
+      WEFT_ASSERT(manager.listen(listener, 1, 0).has_value());
     }
   };
   if (const auto* request = std::get_if<cm::Request>(&packet.message.body)) {
