@@ -60,10 +60,9 @@ struct Target {
 class Drill {
  public:
   Drill(ByteFeed& feed, Target& target) : feed_(feed), target_(target) {
-    peer_.pd = 1;
+    peer_.pd = PdId(1);
     peer_.qpn = Qpn(0x33);
-    peer_.access = static_cast<std::uint32_t>(Access::kRemoteRead | Access::kRemoteWrite |
-                                              Access::kRemoteAtomic);
+    peer_.access = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
     PublicLayout& layout = target.layout();
     layout.block_count.store(0);
     layout.key_count.store(PublicLayout::kMaxKeys);
@@ -141,12 +140,12 @@ class Drill {
     PublicKey& entry = target_.key(slot);
     if (feed_.below(4) != 0) fill(entry, rkey);
     const Access needs[] = {Access::kRemoteRead, Access::kRemoteWrite, Access::kRemoteAtomic};
-    const path::TargetRequest request{rkey, any_number(), any_number(), feed_.pick(needs)};
-    const auto place = path::check_target(*target_.link, peer_, slot_, request);
+    const auto request = peer_.request(any_number(), any_number(), feed_.pick(needs));
+    const auto place = path::check_target(*target_.link, peer_, slot_, rkey, request);
     using Verdict = path::TargetPlace::Verdict;
     WEFT_ASSERT(place.verdict == Verdict::kAllowed || place.mapped == nullptr);
     if (place.verdict == Verdict::kAllowed) {
-      WEFT_ASSERT(has(static_cast<Access>(entry.access), request.need) && entry.pd == peer_.pd);
+      WEFT_ASSERT(has(entry.access, request.need) && entry.pd == peer_.pd);
       if (place.mapped != nullptr) must_be_inside(place.mapped, request.length);
     }
     const auto grant = path::grant_target(*target_.link, peer_, rkey, request.need);
@@ -164,15 +163,15 @@ class Drill {
   }
 
   void fill(PublicKey& entry, RemoteKey rkey) {
-    using Keys = memory::KeyTable;
+    using Keys = memory::KeyEntry;
     const std::uint32_t live = Keys::kRemoteLive | Keys::kTaken | (rkey.value & Keys::kTagMask);
     entry.control.store(feed_.below(8) == 0 ? feed_.word() : live);
-    entry.pd = feed_.below(8) == 0 ? feed_.word() : 1;
-    entry.access = feed_.below(4) == 0 ? feed_.word() : peer_.access;
+    entry.pd = PdId(feed_.below(8) == 0 ? feed_.word() : 1);
+    entry.access = feed_.below(4) == 0 ? Access(feed_.word()) : peer_.access;
     entry.base = any_number();
     entry.length = any_number();
     entry.target = any_number();
-    entry.qpn = feed_.below(4) == 0 ? 0x33 : Keys::kAnyQueuePair.value;
+    entry.qpn = feed_.below(4) == 0 ? Qpn(0x33) : Keys::kAnyQueuePair;
     entry.arena = feed_.below(4) == 0 ? feed_.byte() : kArena;
     entry.arena_offset = any_number();
   }
