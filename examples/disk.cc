@@ -1,4 +1,4 @@
-// The seed's disk example (B1.6): channel semantics for commands, memory semantics for data.
+// A disk's protocol: channel semantics for commands, memory semantics for data.
 //
 //   host                                   disk (an I/O adapter: initiates RDMA, serves none)
 //    |-- send: command, address, key ------->|
@@ -30,7 +30,7 @@ constexpr std::uint32_t kBlocks = 64;
 
 enum class Order : std::uint32_t { kWrite, kRead, kStop };
 
-/// What the host sends; the key travels with the address (B4.11).
+/// What the host sends; the key travels with the address.
 struct Command {
   Order order;
   std::uint32_t block;

@@ -3,7 +3,7 @@
 // Channel come from it and keep it alive. Messages arrive whole, in order, once. Handles are
 // movable; each function may be called from any thread, but one Channel by one thread at a time. No
 // threads of its own: things move when some call on the context or its channels is made (progress,
-// wait, send, receive). docs/channel.md has the protocol.
+// wait, send, receive). docs/engineering/channel.md has the protocol.
 #pragma once
 
 #include <sys/uio.h>
@@ -50,7 +50,7 @@ struct ContextFigures {
   std::uint64_t channels = 0, budget_bytes = 0, used_bytes = 0, peak_bytes = 0, refusals = 0;
 };
 
-/// What one channel did, and what it takes now (A18).
+/// What one channel did, and what it takes now.
 struct Statistics {
   std::uint32_t send_phase = 0, receive_phase = 0;
   /// Of this side: all rings, control block, messages being read, with what their alignment costs.

@@ -22,7 +22,7 @@ struct PhaseSize {
   bool operator==(const PhaseSize&) const = default;
 };
 
-/// What of a vector decides whether it needs larger buffers, and how large (A4, A5).
+/// What of a vector decides whether it needs larger buffers, and how large.
 enum class Policy : std::uint8_t {
   kInOrder,    ///< what stands before the first oversized element goes at once
   kAny,        ///< one oversized element, and buffers are wanted that hold all of the vector
@@ -32,14 +32,14 @@ enum class Policy : std::uint8_t {
   kCallerSays  ///< the size that the caller gives along with the vector decides
 };
 
-/// When the sender makes its large buffers (A10, A13).
+/// When the sender makes its large buffers.
 enum class ProvisionOrder : std::uint8_t {
   kAfterAcknowledgement,   ///< nothing is made in vain when the peer refuses
   kBeforeAcknowledgement,  ///< right after the control message was sent, while the peer is at work
   kBeforeControl           ///< before the control message is sent
 };
 
-/// How messages travel in one phase (A15). Above the largest buffer it is always rendezvous.
+/// How messages travel in one phase. Above the largest buffer it is always rendezvous.
 enum class Transfer : std::uint8_t { kEager, kRendezvous };
 
 /// Who closes the window through which a peer reads a message in place.
@@ -56,7 +56,7 @@ struct Settings {
   std::uint32_t threshold_bytes = 0;
   std::uint32_t threshold_percent = 100;  ///< 80 to 99, or 100: the size itself
   Policy policy = Policy::kInOrder;
-  /// None: after the acknowledgement in strict mode, as in the figures, otherwise before it.
+  /// None: after the acknowledgement in strict mode, otherwise before it.
   std::optional<ProvisionOrder> order;
   bool strict = false;             ///< while growth is pending every call returns 0
   bool keep_small = false;         ///< keep the buffers of the phase that a channel leaves

@@ -30,7 +30,7 @@ enum class QpState : std::uint8_t {
 inline constexpr int kQpStates = 7;
 std::string_view to_string(QpState state);
 
-/// How a responder acknowledges: each frame by itself, or several with one (B2.1).
+/// How a responder acknowledges: each frame by itself, or several with one.
 enum class AckPolicy : std::uint8_t { kCoalesced, kEachFrame };
 
 /// Everything that a modify call can set. The defaults suit one machine or one rack.
@@ -88,7 +88,7 @@ constexpr QpAttribute operator~(QpAttribute a) {
 constexpr bool has(QpAttribute set, QpAttribute flag) { return (set & flag) != QpAttribute::kNone; }
 std::string to_string(QpAttribute set);
 
-/// Fixed when the queue pair is created (B2.5).
+/// Fixed when the queue pair is created.
 struct QueuePairLimits {
   std::uint32_t max_send_wr = 128;
   std::uint32_t max_recv_wr = 128;

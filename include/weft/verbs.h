@@ -2,11 +2,7 @@
 // values; each keeps alive what it stands on, so the order of destruction never matters. Every
 // function may be called from any thread; two threads must not use the same handle while one of
 // them moves or destroys it. Misuse gives an Error that names the argument; no exceptions.
-//
-// Verbs that the seed names (docs/seed.md has the rest of its words):
-//
-//   AllocateRKey           allocate_window       BindRKey, UnbindRKey   SendOp::kBind
-//   DeallocateRKey         ~MemoryWindow         MapLocalPage, SegmentTableUpdate   simulated nodes
+// docs/reference/verbs.md has each name beside libibverbs'.
 #pragma once
 
 #include <chrono>
@@ -60,8 +56,8 @@ struct DeviceOptions {
   PathPolicy path = PathPolicy::kAutomatic;
   std::uint32_t max_queue_pairs = 0;    ///< 0: 1,048,576 for a host, 8 for an I/O adapter
   std::vector<PortOptions> ports = {};  ///< none: one port with an address of its own
-  // Captures and faults (docs/captures-and-faults.md); both imply kFramed. WEFT_PATH, WEFT_PCAP,
-  // WEFT_FAULTS and WEFT_FAULTS_SEED in the environment take precedence.
+  // Captures and faults (docs/reference/captures-and-faults.md); both imply kFramed. WEFT_PATH,
+  // WEFT_PCAP, WEFT_FAULTS and WEFT_FAULTS_SEED in the environment take precedence.
   std::string pcap = {};    ///< record all frames in this file; %p: the process id
   std::string faults = {};  ///< what arriving frames suffer: "loss=1%,delay=50us..200us"
   std::optional<std::uint64_t> faults_seed = {};  ///< none: a random one, which the log tells
@@ -287,7 +283,8 @@ class QueuePair {
   QpState state() const;
   Endpoint endpoint() const;
 
-  /// Moves to another state, or sets attributes in this one. What each move needs: docs/verbs.md.
+  /// Moves to another state, or sets attributes in this one. What each move needs:
+  /// docs/reference/verbs.md.
   Result<void> modify(QpState to, const QueuePairAttributes& attributes = {},
                       QpAttribute given = QpAttribute::kNone);
   QueuePairAttributes attributes() const;

@@ -20,7 +20,7 @@ struct Sge {
   LocalKey lkey;
 };
 
-/// Memory of a peer: the address and the key that its owner sent in a message (B4.11).
+/// Memory of a peer: the address and the key that its owner sent in a message.
 struct RemoteAddress {
   std::uint64_t address = 0;
   RemoteKey key;

@@ -1,6 +1,6 @@
 // How a program that sleeps on completion channels is woken: one for each controller. Nobody stands
-// between what arrives and the program where that can be had (docs/progress.md, "Programs that
-// sleep"):
+// between what arrives and the program where that can be had (docs/engineering/progress.md,
+// "Programs that sleep"):
 //
 //  - a thread that waits inside our call looks for some microseconds, where that has been worth
 //    it, and then sleeps on the sockets of links and ports itself;

@@ -15,7 +15,7 @@ UDADDY_PORT = 7174
 MOVED = r"^data transfers complete(.|\n)*^return status 0"
 RSTREAM_ROW = r"^(\S+\s+){5}[\d.]+s\s+[\d.]+\s+[\d.]+"
 # Who polls takes the server's end, if that is there before the last bytes were fetched, for an error
-# (docs/shim.md).
+# (docs/reference/shim.md).
 POLLHUP = 16
 SHORT = "-S 1000 -C 10 -I 200"  # all sizes of rstream with blocking calls take their time
 
