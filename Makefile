@@ -1,5 +1,5 @@
 # The commands of this checkout; scripts/ holds what they do. CMake does the building.
-.PHONY: help demo test build bench soak interop clean
+.PHONY: help demo test build bench soak interop docs clean
 
 help:
 	@echo 'make demo    install what is missing, build, and show weft at work'
@@ -9,9 +9,10 @@ help:
 	@echo 'make soak    100,000 simulated worlds, stress tests, mistakes that tests have to notice,'
 	@echo '             and a minute for each fuzz target'
 	@echo 'make interop all programs of others that weft runs; writes docs/reference/clients.md'
+	@echo 'make docs    the pages and the reference of the headers as a site, build/docs/site'
 	@echo 'make clean   remove build/'
 
-demo test build bench soak interop:
+demo test build bench soak interop docs:
 	@scripts/$@
 
 clean:

@@ -73,7 +73,7 @@ class Psn {
 enum class Mtu : std::uint16_t { k256 = 256, k512 = 512, k1024 = 1024, k2048 = 2048, k4096 = 4096 };
 constexpr std::uint32_t bytes(Mtu mtu) { return static_cast<std::uint32_t>(mtu); }
 
-/// A 128-bit port address: an IPv6 address, or an IPv4 one in its mapped form (::ffff:a.b.c.d).
+/// A 128-bit port address: an IPv6 address, or an IPv4 one in its mapped form (RFC 4291).
 struct Gid {
   std::array<std::uint8_t, 16> raw{};
 

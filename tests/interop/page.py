@@ -6,21 +6,26 @@ import json
 import pathlib
 import sys
 
-TEXT = """# Programs that run on weft
+FRONT = """# Programs that run on weft
 
-These programs were written by others, for RDMA hardware, and run unmodified under `weft run`
-([run.md](run.md)). This page is generated: `make interop` installs the programs, runs all cases and
-writes it anew; `make test` runs a quick part of them. One case by itself:
+These programs were written by others, for RDMA hardware, and run unmodified under [`weft run`](run.md).
+"""
+MEANING = """
+*Skipped* means that the program is not installed or that it asks for a feature that weft does not
+have ([libibverbs on weft](shim.md) lists them); such a program is started all the same, and has to
+end with an error of its own, not by a crash and not in a hang. [The appendix](#appendix-all-cases)
+has each case."""
+AGAIN = """
+This page is generated: `make interop` installs the programs, runs all cases and writes it anew;
+`make test` runs a quick part of them. One case by itself:
 
-    python3 tests/interop/run.py --only rping
+<!-- not run: needs the sources of weft, and minutes -->
+```console
+$ python3 tests/interop/run.py --only rping
+```
 
 rdma-core's own tests need its source, of the version of the installed python3-pyverbs:
-`scripts/rdma-core-tests PATH-TO-SOURCE`, then `make interop` for the page.
-
-*Skipped* means that the program is not installed or that it asks for a feature that weft does not
-have ([shim.md](shim.md) lists them); such a program is started all the same, and has to end with an
-error of its own, not by a crash and not in a hang.
-"""
+`scripts/rdma-core-tests PATH-TO-SOURCE`, then `make interop` for the page."""
 STATUSES = ("passed", "failed", "skipped")
 
 
@@ -65,7 +70,7 @@ def suite_part(suite):
 
 
 def details(cases):
-    yield "## All cases"
+    yield "## Appendix: all cases"
     yield ""
     yield "| programs | case | result | note |"
     yield "|---|---|---|---|"
@@ -76,8 +81,8 @@ def details(cases):
 
 def page(results, suite):
     cases = results["cases"]
-    lines = [TEXT, "## In short", "", *summary(cases, results["versions"]), "",
-             *suite_part(suite), "", *details(cases)]
+    lines = [FRONT, *summary(cases, results["versions"]), MEANING, "", *suite_part(suite), "",
+             "## To run them again", AGAIN, "", *details(cases)]
     return "\n".join(lines) + "\n"
 
 

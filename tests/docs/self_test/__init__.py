@@ -1,0 +1,1 @@
+"""Self-tests of what checks the documentation."""
