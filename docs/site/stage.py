@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 
-LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 OUTSIDE = re.compile(r"[a-z]+:|#")
 # What tests/docs/page_blocks.py reads and a reader need not see.
 NOTE = re.compile(r"^ *<!-- (?:file|not run|status|listens|stays)\b.*-->\n", re.MULTILINE)
@@ -36,7 +36,7 @@ def api_page(header: str) -> str:
     return "reference/api/" + header.replace("_", "__").replace(".", "_8") + ".html"
 
 
-def place_of(target: str) -> str:
+def place_of(target: str) -> str | None:
     """Where a file of the project, by its path, is in the site."""
     if target.startswith("docs/"):
         return target.removeprefix("docs/")
@@ -46,18 +46,21 @@ def place_of(target: str) -> str:
         return api_page(posixpath.basename(target))
     if target.startswith("examples/") and target.endswith(".cc"):
         return "reference/" + target.removesuffix(".cc") + ".md"
-    raise StageError(f"links {target}, which is not on the site")
+    return None
 
 
 def staged(text: str, source: str, place: str) -> str:
-    """The page's text with links that hold in the site."""
+    """The page's text with links that hold in the site. Of a link to another file of the project its
+    text is left."""
     def changed(link: re.Match[str]) -> str:
         if OUTSIDE.match(link[2]):
             return link[0]
         name, mark, anchor = link[2].partition("#")
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), name))
-        there = posixpath.relpath(place_of(target), posixpath.dirname(place) or ".")
-        return link[1] + there + mark + anchor + link[3]
+        if (there := place_of(target)) is None:
+            return link[1]
+        there = posixpath.relpath(there, posixpath.dirname(place) or ".")
+        return f"[{link[1]}]({there}{mark}{anchor})"
     return LINK.sub(changed, NOTE.sub("", text))
 
 
@@ -70,7 +73,7 @@ def title_of(text: str, place: str) -> str:
 def linked_by(text: str, place: str) -> list[str]:
     """The pages that a page links, in order, once each."""
     targets = [posixpath.normpath(posixpath.join(posixpath.dirname(place), t.partition("#")[0]))
-               for _, t, _ in LINK.findall(text) if not OUTSIDE.match(t)]
+               for _, t in LINK.findall(text) if not OUTSIDE.match(t)]
     return list(dict.fromkeys(t for t in targets if t.endswith(".md")))
 
 
@@ -97,13 +100,10 @@ def read_pages(root: pathlib.Path) -> dict[str, str]:
     """Each page of the site by its place, with the links of the site."""
     sources = {str(p.relative_to(root)): p for p in sorted((root / "docs").rglob("*.md"))}
     sources |= {name: root / name for name in PAGES_OF_ROOT}
-    pages = {}
+    pages: dict[str, str] = {}
     for source, path in sources.items():
-        place = place_of(source)
-        try:
+        if (place := place_of(source)) is not None:
             pages[place] = staged(path.read_text(), source, place)
-        except StageError as problem:
-            raise StageError(f"{source} {problem}") from problem
     for example in sorted((root / "examples").glob("*.cc")):
         pages[f"reference/examples/{example.stem}.md"] = (
             f"# {example.name}\n\n```cpp\n{example.read_text()}```\n")

@@ -28,9 +28,9 @@ class Stage(unittest.TestCase):
         text = "A.\n\n<!-- not run: needs a moon -->\n```sh\n"
         self.assertEqual(stage.staged(text, "docs/index.md", "index.md"), "A.\n\n```sh\n")
 
-    def test_refuses_a_link_to_what_is_not_on_the_site(self):
-        with self.assertRaisesRegex(stage.StageError, "not on the site"):
-            stage.staged("[a](../src/a.cc)", "docs/index.md", "index.md")
+    def test_of_a_link_to_what_is_not_on_the_site_the_text_is_left(self):
+        self.assertEqual(stage.staged("See [`a.cc`](../src/a.cc).", "docs/index.md", "index.md"),
+                         "See `a.cc`.")
 
     def test_the_navigation_has_the_pages_in_the_order_of_the_index(self):
         lines = stage.navigation(self.pages())
