@@ -8,7 +8,7 @@ help:
 	@echo 'make bench   measure; the results also go to build/bench.json'
 	@echo 'make soak    100,000 simulated worlds, stress tests, mistakes that tests have to notice,'
 	@echo '             and a minute for each fuzz target'
-	@echo 'make interop all programs of others that weft runs; writes docs/reference/clients.md'
+	@echo 'make interop all programs of others that weft runs; writes docs/clients.md'
 	@echo 'make docs    the pages and the reference of the headers as a site, build/docs/site'
 	@echo 'make clean   remove build/'
 

@@ -17,9 +17,13 @@ OUTSIDE = re.compile(r"[a-z]+:|#")
 NOTE = re.compile(r"^ *<!-- (?:file|not run|status|listens|stays)\b.*-->\n", re.MULTILINE)
 SECTIONS = {"tutorial": "Tutorial", "how-to": "How-to", "reference": "Reference",
             "explanation": "Explanation", "engineering": "Engineering"}
-# Files outside docs/ that are pages of the site.
-PAGES_OF_ROOT = {"CONTRIBUTING.md": "engineering/contributing.md",
-                 "CHANGELOG.md": "engineering/changelog.md"}
+# Pages that are elsewhere on the site than in the project: those for engineers lie in docs/ itself, and
+# these are not for them, or lie outside.
+PLACES = {"docs/index.md": "index.md", "docs/ci.md": "ci.md",
+          "docs/clients.md": "reference/clients.md", "docs/engineering.md": "engineering/index.md",
+          "CONTRIBUTING.md": "engineering/contributing.md",
+          "CHANGELOG.md": "engineering/changelog.md"}
+FOR_ENGINEERS = re.compile(r"docs/([^/]+\.md|decisions/.*)")
 
 
 class StageError(Exception):
@@ -38,10 +42,12 @@ def api_page(header: str) -> str:
 
 def place_of(target: str) -> str | None:
     """Where a file of the project, by its path, is in the site."""
+    if target in PLACES:
+        return PLACES[target]
+    if FOR_ENGINEERS.fullmatch(target):
+        return "engineering/" + target.removeprefix("docs/")
     if target.startswith("docs/"):
         return target.removeprefix("docs/")
-    if target in PAGES_OF_ROOT:
-        return PAGES_OF_ROOT[target]
     if target.startswith("include/weft/"):
         return api_page(posixpath.basename(target))
     if target.startswith("examples/") and target.endswith(".cc"):
@@ -99,7 +105,7 @@ def navigation(pages: dict[str, str]) -> list[str]:
 def read_pages(root: pathlib.Path) -> dict[str, str]:
     """Each page of the site by its place, with the links of the site."""
     sources = {str(p.relative_to(root)): p for p in sorted((root / "docs").rglob("*.md"))}
-    sources |= {name: root / name for name in PAGES_OF_ROOT}
+    sources |= {name: root / name for name in PLACES if (root / name).exists()}
     pages: dict[str, str] = {}
     for source, path in sources.items():
         if (place := place_of(source)) is not None:

@@ -3,7 +3,7 @@
 // Channel come from it and keep it alive. Messages arrive whole, in order, once. Handles are
 // movable; each function may be called from any thread, but one Channel by one thread at a time. No
 // threads of its own: things move when some call on the context or its channels is made (progress,
-// wait, send, receive). docs/engineering/channel.md has the protocol.
+// wait, send, receive). docs/channel.md has the protocol.
 #pragma once
 
 #include <sys/uio.h>

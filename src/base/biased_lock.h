@@ -7,7 +7,7 @@
 // mistaken for its successor. Whoever else wants the lock takes the bias away first, with a barrier
 // in every thread of the process (membarrier), which costs it some microseconds; each time the bias
 // takes longer to come back. Without membarrier there is none, and this is base::Lock.
-// docs/engineering/memory-model.md states the protocol.
+// docs/memory-model.md states the protocol.
 //
 // Not recursive, not fair. Meets Lockable. Lives inside the object that it guards.
 #pragma once

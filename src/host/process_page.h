@@ -110,7 +110,7 @@ class ProcessPage {
   /// The calling thread lives as long as the process: its end is the end of `alive`.
   void adopt_liveness();
   bool has_liveness() const { return adopted_.load(std::memory_order_acquire); }
-  // Wake-ups (docs/engineering/memory-model.md, 3). Each neighbour answers a request once.
+  // Wake-ups (docs/memory-model.md, 3). Each neighbour answers a request once.
   /// From now on somebody may sleep on the links' sockets; until end_watch().
   void begin_watch() { watchers_.fetch_add(1, std::memory_order_seq_cst); }
   void end_watch() { watchers_.fetch_sub(1, std::memory_order_relaxed); }

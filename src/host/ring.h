@@ -9,7 +9,7 @@
 //
 // The data area is address space for the largest ring; only what traffic needed so far has pages.
 // Each side keeps its own positions and believes nothing: a broken ring is reported, never
-// followed. Whoever calls holds the lock of its side. docs/engineering/memory-model.md states the
+// followed. Whoever calls holds the lock of its side. docs/memory-model.md states the
 // protocol.
 #pragma once
 

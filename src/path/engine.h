@@ -1,6 +1,6 @@
 // The progress engine of one controller: whoever polls, posts or waits makes progress through it.
 // It keeps the queue pairs that have something left to do, their time-outs, and the ports, and it
-// never has a thread of its own. docs/engineering/progress.md tells who calls it when.
+// never has a thread of its own. docs/progress.md tells who calls it when.
 //
 // Any number of threads may call any function at once. Its lock is below the locks of queue pairs:
 // run_soon() and run_at() may be called with them held.

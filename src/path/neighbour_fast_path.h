@@ -1,5 +1,5 @@
 // The fast path of a small write into a peer's memory, or read from it: with what an earlier
-// check of each key found, no lookup and no fence (docs/engineering/memory-model.md), and in an
+// check of each key found, no lookup and no fence (docs/memory-model.md), and in an
 // arena no system call. Also gathers the bytes of small sends. Owned by a path; under the send_lock
 // of its queue pair.
 #pragma once

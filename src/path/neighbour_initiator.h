@@ -1,7 +1,7 @@
 // Reaches a peer in another process of the host. The initiator does the work where it can: reads
 // and writes go straight to the peer's memory, in an arena that both have mapped or by system call;
 // what has to happen at the peer (sends, immediates, atomics on other memory) goes through the
-// link's ring and is finished by whoever polls there. docs/engineering/same-host.md tells how they
+// link's ring and is finished by whoever polls there. docs/same-host.md tells how they
 // keep order.
 //
 // Executes the elements of the send queue in order: those that the ring takes may be under way

@@ -3,7 +3,7 @@
 // (the peer is in this process, the initiator does the work), `neighbour` (the peer is in another
 // process of this host) and `framed` (a transport machine over a port).
 //
-// Who may call: see docs/engineering/progress.md. Every call comes with the locks that it names,
+// Who may call: see docs/progress.md. Every call comes with the locks that it names,
 // and none may be entered for one queue pair by two threads unless its lock says so.
 #pragma once
 

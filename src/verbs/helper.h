@@ -1,6 +1,6 @@
 // The helper thread: one per process, started when something first needs it, it makes progress for
 // programs that do not poll and runs their time-outs. While a program polls, the helper only looks
-// now and then whether it still does. docs/engineering/progress.md draws the hand-over. Never
+// now and then whether it still does. docs/progress.md draws the hand-over. Never
 // destroyed.
 #pragma once
 

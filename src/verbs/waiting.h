@@ -1,5 +1,5 @@
 // How a program that sleeps on completion channels is woken: one for each controller. Nobody stands
-// between what arrives and the program where that can be had (docs/engineering/progress.md,
+// between what arrives and the program where that can be had (docs/progress.md,
 // "Programs that sleep"):
 //
 //  - a thread that waits inside our call looks for some microseconds, where that has been worth

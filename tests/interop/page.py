@@ -1,6 +1,6 @@
-"""Writes docs/reference/clients.md from the results that run.py and suite.py left.
+"""Writes docs/clients.md from the results that run.py and suite.py left.
 
-    page.py build/interop.json build/rdma-core-tests.json docs/reference/clients.md"""
+    page.py build/interop.json build/rdma-core-tests.json docs/clients.md"""
 
 import json
 import pathlib

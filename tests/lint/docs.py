@@ -1,6 +1,6 @@
 """What the pages refer to exists: each relative link of a Markdown file names a file of the tree, and
 a heading of it if there is a #; each test that a page names is one; each docs/*.md that the sources
-name exists; the table of layers in docs/engineering/architecture.md is that of CMakeLists.txt."""
+name exists; the table of layers in docs/architecture.md is that of CMakeLists.txt."""
 
 import re
 
@@ -59,7 +59,7 @@ def problems_of_layers(cmake, text):
     layers = re.search(r"set\(WEFT_LAYERS\s+([^)]*)\)", cmake).group(1).split()
     rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     if rows != layers:
-        yield f"docs/engineering/architecture.md: lists the layers {' '.join(rows)}, not {' '.join(layers)}"
+        yield f"docs/architecture.md: lists the layers {' '.join(rows)}, not {' '.join(layers)}"
 
 
 def main():
@@ -71,7 +71,7 @@ def main():
         text = (root / page).read_text()
         problems += problems_of_links(root, page, text)
         problems += problems_of_tests(page, text, tests)
-    if (architecture := root / "docs/engineering/architecture.md").exists():
+    if (architecture := root / "docs/architecture.md").exists():
         problems += problems_of_layers((root / "CMakeLists.txt").read_text(),
                                        architecture.read_text())
     for path in tree.files(root, *SOURCES):

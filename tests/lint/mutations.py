@@ -1,5 +1,5 @@
 """The mistakes recorded in tests/mutation can still be made: each names a file in which its old text
-stands exactly once, and a test that docs/engineering/requirements.md names for its id. Each id that is done has
+stands exactly once, and a test that docs/requirements.md names for its id. Each id that is done has
 one. Whether the tests notice them is seen by `make soak`, which takes longer."""
 
 import pathlib
@@ -24,12 +24,12 @@ def problems_of(root, each, shown):
     if each.id not in shown:
         yield f"{each.stem}: {each.id} is not done"
     elif each.test not in shown[each.id]:
-        yield f"{each.stem}: docs/engineering/requirements.md does not name {each.test} for {each.id}"
+        yield f"{each.stem}: docs/requirements.md does not name {each.test} for {each.id}"
 
 
 def main():
     root = tree.parse_root(__doc__)
-    rows = requirements.read_rows((root / "docs/engineering/requirements.md").read_text())
+    rows = requirements.read_rows((root / "docs/requirements.md").read_text())
     shown = {row[0]: requirements.TICKED.findall(row[4]) for row in rows
              if len(row) == len(requirements.COLUMNS) and row[2] == "done"}
     recorded, problems = [], []

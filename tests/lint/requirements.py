@@ -1,4 +1,4 @@
-"""docs/engineering/requirements.md tells the truth: it has every id once, its state is `done` or `open`, and an
+"""docs/requirements.md tells the truth: it has every id once, its state is `done` or `open`, and an
 id that is done names files that exist and tests that exist, run, and mention the id."""
 
 import re
@@ -75,7 +75,7 @@ def problems_of_done(root, requirement, implemented, shown):
 def main():
     root = tree.parse_root(__doc__)
     problems, seen = [], []
-    for cells in read_rows((root / "docs/engineering/requirements.md").read_text()):
+    for cells in read_rows((root / "docs/requirements.md").read_text()):
         if len(cells) != len(COLUMNS):
             problems.append(f"{cells[0]}: the row has {len(cells)} cells, not {len(COLUMNS)}")
             continue

@@ -1,4 +1,4 @@
-"""docs/engineering/tour.md leads through code that exists: every file that it names is there, every function
+"""docs/tour.md leads through code that exists: every file that it names is there, every function
 stands in the file beside which it is named, each hop is in the layer that its row names, and the
 hops of one table go down through the layers, or up, and never back."""
 
@@ -59,13 +59,13 @@ def problems_of(root, text, layers):
                 last = place
             else:
                 found.append("the row is not of the form | layer | `file`: `f`, `g` | text |")
-        problems += [f"docs/engineering/tour.md, line {number}: {each}" for each in dict.fromkeys(found)]
+        problems += [f"docs/tour.md, line {number}: {each}" for each in dict.fromkeys(found)]
     return problems, hops
 
 
 def main():
     root = tree.parse_root(__doc__)
-    tree.finish(*problems_of(root, (root / "docs/engineering/tour.md").read_text(), layers_of(root)))
+    tree.finish(*problems_of(root, (root / "docs/tour.md").read_text(), layers_of(root)))
 
 
 main()

@@ -1,5 +1,5 @@
 """Pages for users speak to users: README.md, docs/tutorial, docs/how-to, docs/reference,
-docs/explanation, the public headers and the examples name no requirement and no figure of the
+docs/explanation, some pages of docs/ itself, the public headers and the examples name no requirement and no figure of the
 documents behind weft. And each block of their code says what it is, so that what is a command is run
 (tests/docs): `console` and `sh` are commands, `text` is what is neither code nor a command."""
 
@@ -8,6 +8,7 @@ import re
 import tree
 
 FOLDERS = ("tutorial", "how-to", "reference", "explanation")
+PAGES = ("README.md", "docs/index.md", "docs/install.md", "docs/ci.md", "docs/clients.md")
 ENGINEERS = (
     (re.compile(r"(?<![\w.:/-])(?:A[1-9]|A1\d|A2[0-4]|B[1-4]\.\d{1,2})(?![\w-]|\.\d)"), "a requirement"),
     (re.compile(r"\bfigures? \d|\bFIG\. ?\d", re.IGNORECASE), "a figure"),
@@ -19,7 +20,7 @@ FENCE = re.compile(r"^ *```(.*)$")
 
 
 def is_for_users(path):
-    return (path.parts[:1] == ("docs",) and path.parts[1] in FOLDERS or str(path) == "README.md" or
+    return (path.parts[:1] == ("docs",) and path.parts[1] in FOLDERS or str(path) in PAGES or
             path.parts[:2] == ("include", "weft") or path.parts[:1] == ("examples",))
 
 

@@ -65,7 +65,7 @@ inline int hold_name(const std::string& text, NameHold how, int type = SOCK_SEQP
 inline bool can_be_two_users() { return geteuid() == 0; }
 
 /// First in a test of what holds where the kernel tells who holds a name
-/// (docs/engineering/threat-model.md).
+/// (docs/threat-model.md).
 #define WEFT_NEEDS_OWNERS_OF_NAMES()                                                   \
   if (weft::host::own_names("weft-none"); !weft::host::owners_are_told()) {            \
     GTEST_SKIP() << "this kernel does not tell who holds a name: it has no unix_diag"; \

@@ -24,6 +24,12 @@ class Stage(unittest.TestCase):
             "[a](../engineering/contributing.md) [b](api/work_8h.html) [c](#d) "
             "[e](examples/disk.md) [f](../how-to/a.md#g) [h](https://example.org)")
 
+    def test_pages_for_engineers_have_a_folder_on_the_site_alone(self):
+        for page, place in {"docs/wire.md": "engineering/wire.md", "docs/engineering.md": "engineering/index.md",
+                            "docs/decisions/README.md": "engineering/decisions/README.md", "docs/ci.md": "ci.md",
+                            "docs/how-to/index.md": "how-to/index.md", "src/cli/main.cc": None}.items():
+            self.assertEqual(stage.place_of(page), place)
+
     def test_notes_for_tests_are_left_out(self):
         text = "A.\n\n<!-- not run: needs a moon -->\n```sh\n"
         self.assertEqual(stage.staged(text, "docs/index.md", "index.md"), "A.\n\n```sh\n")

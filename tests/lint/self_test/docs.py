@@ -31,5 +31,5 @@ class Docs(CheckTest):
 
     def test_refuses_a_layer_that_the_table_leaves_out(self):
         layers = {"CMakeLists.txt": "set(WEFT_LAYERS base\n  path)\n"}
-        self.assert_passes({**layers, "docs/engineering/architecture.md": "| `base` | a |\n| `path` | b |\n"})
-        self.assert_fails({**layers, "docs/engineering/architecture.md": "| `base` | a |\n"}, "not base path")
+        self.assert_passes({**layers, "docs/architecture.md": "| `base` | a |\n| `path` | b |\n"})
+        self.assert_fails({**layers, "docs/architecture.md": "| `base` | a |\n"}, "not base path")

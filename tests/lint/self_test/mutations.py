@@ -17,7 +17,7 @@ class Mutations(CheckTest):
     check = "mutations"
 
     def tree(self, recorded=RECORDED, name="B4.1", source="f() {\n  return false;\n}\n"):
-        return {"docs/engineering/requirements.md": HEAD +
+        return {"docs/requirements.md": HEAD +
                 "| B4.1 | what | done | `src/a.cc` | `tests/a_test.cc: Key.dies` |\n"
                 "| B4.2 | what | open |  |  |\n",
                 "src/a.cc": source, f"tests/mutation/{name}.mutation": recorded}

@@ -20,7 +20,7 @@ class Requirements(CheckTest):
     def tree(self, changed=None, test="TEST(Key, dies) {\n  // B4.1\n  EXPECT_TRUE(f());\n}\n"):
         rows = {r: f"| {r} | what | open |  |  |\n" for r in ids()}
         rows.update(changed or {})
-        return {"docs/engineering/requirements.md": HEAD + "".join(rows.values()),
+        return {"docs/requirements.md": HEAD + "".join(rows.values()),
                 "src/a.cc": "", "tests/a_test.cc": test}
 
     def done(self, implemented="`src/a.cc`", shown=SHOWN):

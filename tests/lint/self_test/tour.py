@@ -11,35 +11,35 @@ class Tour(CheckTest):
     check = "tour"
 
     def test_accepts_a_leg_that_goes_down(self):
-        self.assert_passes({**TREE, "docs/engineering/tour.md": HEAD + ABOVE + BELOW})
+        self.assert_passes({**TREE, "docs/tour.md": HEAD + ABOVE + BELOW})
 
     def test_accepts_a_leg_that_goes_up(self):
-        self.assert_passes({**TREE, "docs/engineering/tour.md": HEAD.replace("down", "up") + BELOW + ABOVE})
+        self.assert_passes({**TREE, "docs/tour.md": HEAD.replace("down", "up") + BELOW + ABOVE})
 
     def test_refuses_a_leg_that_goes_back(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + ABOVE + BELOW + ABOVE},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + ABOVE + BELOW + ABOVE},
                           "path is not down from the hop before")
 
     def test_refuses_a_file_that_is_not_there(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + ABOVE.replace("a.cc", "c.cc")},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + ABOVE.replace("a.cc", "c.cc")},
                           "src/path/c.cc does not exist")
 
     def test_refuses_a_function_that_is_not_there(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + ABOVE.replace("go", "stop")},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + ABOVE.replace("go", "stop")},
                           "src/path/a.cc has no Way::stop")
 
     def test_refuses_a_class_that_is_not_there(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + ABOVE.replace("Way", "Road")},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + ABOVE.replace("Way", "Road")},
                           "src/path/a.cc has no Road::go")
 
     def test_refuses_a_hop_of_another_layer(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + BELOW.replace("| port", "| base")},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + BELOW.replace("| port", "| base")},
                           "is not in the layer base")
 
     def test_refuses_a_file_that_only_the_text_names(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + ABOVE + "\nSee `src/path/d.cc`.\n"},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + ABOVE + "\nSee `src/path/d.cc`.\n"},
                           "src/path/d.cc does not exist")
 
     def test_refuses_a_row_that_names_no_function(self):
-        self.assert_fails({**TREE, "docs/engineering/tour.md": HEAD + "| path | `src/path/a.cc` | |\n"},
+        self.assert_fails({**TREE, "docs/tour.md": HEAD + "| path | `src/path/a.cc` | |\n"},
                           "not of the form")

@@ -6,7 +6,7 @@ class UserPages(CheckTest):
 
     def test_accepts_pages_that_speak_of_what_users_do(self):
         self.assert_passes({"docs/how-to/a.md": "# A\n```console\n$ weft sim --seed 7\n```\n",
-                            "docs/engineering/seed.md": "Figure 3 of seed A, B1.6\n```\na\n```\n"})
+                            "docs/seed.md": "Figure 3 of seed A, B1.6\n```\na\n```\n"})
 
     def test_refuses_the_number_of_a_requirement(self):
         self.assert_fails({"README.md": "It does B1.6.\n"}, "'B1.6' names a requirement")

@@ -1,5 +1,5 @@
 // Litmus tests of the two protocols in which one side stores without a fence and the other side's
-// barrier makes up for it: docs/engineering/memory-model.md. Each would lose now and then without
+// barrier makes up for it: docs/memory-model.md. Each would lose now and then without
 // the barrier.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // The oracle: one random program of verbs calls runs over every path, with and without fast paths,
 // and must see the same each time: completions, memory, states, refusals, counters. What each path
-// promises is in docs/engineering/semantics.md. A program that sees something else is shrunk to the
+// promises is in docs/semantics.md. A program that sees something else is shrunk to the
 // steps that matter, and printed. WEFT_ORACLE_FIRST and WEFT_ORACLE_SEEDS choose the programs.
 #include <gtest/gtest.h>
 
