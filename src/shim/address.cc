@@ -171,13 +171,13 @@ int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr, std::ui
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   if (!is_ours(qp)) WEFT_PASS_ON(ibv_attach_mcast, ENOSYS, qp, gid, lid);
   const auto done = Qp::of(qp).qp.attach_multicast(weft::shim::gid_of(*gid));
-  return done ? 0 : weft::shim::errno_of(done.error());
+  return done ? 0 : weft::shim::fail(done.error());
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   if (!is_ours(qp)) WEFT_PASS_ON(ibv_detach_mcast, ENOSYS, qp, gid, lid);
   const auto done = Qp::of(qp).qp.detach_multicast(weft::shim::gid_of(*gid));
-  return done ? 0 : weft::shim::errno_of(done.error());
+  return done ? 0 : weft::shim::fail(done.error());
 }
 
 }  // extern "C"

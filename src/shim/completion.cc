@@ -176,7 +176,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 int ibv_destroy_comp_channel(ibv_comp_channel* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_destroy_comp_channel, ENOSYS, shown);
   Channel& channel = Channel::of(shown);
-  if (channel.users.load() != 0) return EBUSY;
+  if (channel.users.load() != 0) return weft::shim::fail(EBUSY);
   delete &channel;
   return 0;
 }
@@ -194,9 +194,9 @@ ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* owner, ibv_comp_c
 
 int ibv_resize_cq(ibv_cq* shown, int entries) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_resize_cq, ENOSYS, shown, entries);
-  if (entries <= 0) return EINVAL;
+  if (entries <= 0) return weft::shim::fail(EINVAL);
   const auto done = Cq::of(shown).cq.resize(static_cast<std::uint32_t>(entries));
-  if (!done) return weft::shim::errno_of(done.error());
+  if (!done) return weft::shim::fail(done.error());
   shown->cqe = entries;
   return 0;
 }
@@ -204,7 +204,7 @@ int ibv_resize_cq(ibv_cq* shown, int entries) {
 int ibv_destroy_cq(ibv_cq* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_destroy_cq, ENOSYS, shown);
   Cq& cq = Cq::of(shown);
-  if (cq.users.load() != 0) return EBUSY;
+  if (cq.users.load() != 0) return weft::shim::fail(EBUSY);
   Context& context = Context::of(shown->context);
   context.cqs.remove(cq.cq.number());
   context.controller().events().forget(weft::Qpn(), cq.cq.number());

@@ -42,4 +42,12 @@ inline std::nullptr_t refuse(int error) {
 }
 inline std::nullptr_t refuse(const Error& error) { return refuse(errno_of(error)); }
 
+/// For calls that give an errno value. On a device it is the kernel that refuses, so errno has the
+/// value too; UCX prints it from there.
+inline int fail(int error) {
+  errno = error;
+  return error;
+}
+inline int fail(const Error& error) { return fail(errno_of(error)); }
+
 }  // namespace weft::shim

@@ -172,7 +172,7 @@ Dm* make_dm(ibv_context* context, std::shared_ptr<DmState> state, std::uint32_t 
 
 int free_dm(ibv_dm* shown) {
   Dm& dm = Dm::of(shown);
-  if (dm.users.load() != 0) return EBUSY;
+  if (dm.users.load() != 0) return fail(EBUSY);
   Context::of(shown->context).file->dms.remove(shown->handle);
   delete &dm;
   return 0;
@@ -198,7 +198,7 @@ int advise_mr(ibv_pd* shown, ibv_advise_mr_advice advice, std::uint32_t flags, i
               std::uint32_t count) {
   if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || list == nullptr || count == 0 ||
       (flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) {
-    return EINVAL;
+    return fail(EINVAL);
   }
   // There is no table of translations to fill, so what is there already is all there can be.
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
@@ -206,7 +206,7 @@ int advise_mr(ibv_pd* shown, ibv_advise_mr_advice advice, std::uint32_t flags, i
   const verbs::ProtectionDomain& pd = Pd::of(shown).pd;
   for (const ibv_sge& sge : std::span(list, count)) {
     const auto done = pd.prefetch({sge.addr, sge.length, LocalKey(sge.lkey)}, write);
-    if (!done) return errno_of(done.error());
+    if (!done) return fail(done.error());
   }
   return 0;
 }
@@ -237,7 +237,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 int ibv_dealloc_pd(ibv_pd* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_dealloc_pd, ENOSYS, shown);
   Pd& pd = Pd::of(shown);
-  if (pd.users.load() != 0) return EBUSY;
+  if (pd.users.load() != 0) return weft::shim::fail(EBUSY);
   if (pd.original != nullptr) {
     --pd.original->users;
   } else {
@@ -276,7 +276,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, 
 int ibv_dereg_mr(ibv_mr* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_dereg_mr, ENOSYS, shown);
   Mr& mr = Mr::of(shown);
-  if (const auto done = mr.region.deregister(); !done) return weft::shim::errno_of(done.error());
+  if (const auto done = mr.region.deregister(); !done) return weft::shim::fail(done.error());
   if (weft::shim::explaining()) weft::shim::forget_region(shown);
   Context::of(shown->context).file->mrs.remove(shown->handle);
   --mr.owner.domain->users;

@@ -282,13 +282,13 @@ ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* shown) {
 int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_modify_qp, ENOSYS, shown, attr, mask);
   Qp& qp = Qp::of(shown);
-  if ((mask & weft::shim::kUnknown) != 0) return EOPNOTSUPP;
+  if ((mask & weft::shim::kUnknown) != 0) return weft::shim::fail(EOPNOTSUPP);
   const weft::QpState now = qp.qp.state();
   if ((mask & IBV_QP_CUR_STATE) != 0 && weft::shim::state_of(attr->cur_qp_state) != now) {
-    return EINVAL;
+    return weft::shim::fail(EINVAL);
   }
   const auto to = (mask & IBV_QP_STATE) != 0 ? weft::shim::state_of(attr->qp_state) : now;
-  if (!to) return EINVAL;
+  if (!to) return weft::shim::fail(EINVAL);
   int settings = mask & ~weft::shim::kNoSetting;
   settings |= weft::shim::settings_implied(shown->qp_type, settings, *to);
   const auto attributes = weft::shim::attributes_of(Context::of(shown->context), *attr, settings);
@@ -296,12 +296,12 @@ int ibv_modify_qp(ibv_qp* shown, ibv_qp_attr* attr, int mask) {
     if (weft::shim::explaining()) {
       weft::shim::explain_call("ibv_modify_qp", qp, attributes.error());
     }
-    return weft::shim::errno_of(attributes.error());
+    return weft::shim::fail(attributes.error());
   }
   const auto done = qp.qp.modify(*to, *attributes, static_cast<weft::QpAttribute>(settings));
   if (!done) {
     if (weft::shim::explaining()) weft::shim::explain_call("ibv_modify_qp", qp, done.error());
-    return weft::shim::errno_of(done.error());
+    return weft::shim::fail(done.error());
   }
   if (*to == weft::QpState::kReset) {
     weft::shim::forget_completions(*qp.plain(), CompletionQueue::Forgotten::kAll);

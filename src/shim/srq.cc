@@ -100,12 +100,12 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
 
 int ibv_modify_srq(ibv_srq* shown, ibv_srq_attr* attr, int mask) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_modify_srq, ENOSYS, shown, attr, mask);
-  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // not advertised
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return weft::shim::fail(EINVAL);
+  if ((mask & IBV_SRQ_MAX_WR) != 0) return weft::shim::fail(EOPNOTSUPP);  // not advertised
   Srq& srq = Srq::of(shown);
   if ((mask & IBV_SRQ_LIMIT) != 0) {
     const auto done = srq.srq.arm_limit(attr->srq_limit);
-    if (!done) return weft::shim::errno_of(done.error());
+    if (!done) return weft::shim::fail(done.error());
     srq.limits.srq_limit = attr->srq_limit;
   }
   return 0;
@@ -120,7 +120,7 @@ int ibv_query_srq(ibv_srq* shown, ibv_srq_attr* attr) {
 int ibv_destroy_srq(ibv_srq* shown) {
   if (!is_ours(shown)) WEFT_PASS_ON(ibv_destroy_srq, ENOSYS, shown);
   Srq& srq = Srq::of(shown);
-  if (srq.users.load() != 0) return EBUSY;
+  if (srq.users.load() != 0) return weft::shim::fail(EBUSY);
   Context& context = Context::of(shown->context);
   context.srqs.remove(srq.srq.number());
   context.controller().events().forget(weft::Qpn(), srq.srq.number());

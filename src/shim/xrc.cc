@@ -66,7 +66,7 @@ int close_xrcd(ibv_xrcd* shown) {
       --xrcd.opens;
       return 0;
     }
-    if (xrcd.users.load() != 0) return EBUSY;
+    if (xrcd.users.load() != 0) return fail(EBUSY);
     std::erase(context.xrcds, &xrcd);
   }
   delete &xrcd;

@@ -3,6 +3,8 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "unit/shim/verbs_fixture.h"
 
@@ -26,6 +28,36 @@ TEST_F(ShimObjects, refuse_to_go_while_something_stands_on_them) {
   EXPECT_EQ(ibv_destroy_srq(srq), EBUSY);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+/// What errno is after a call that has to give this value.
+int reason_left_by(int given, int expected) {
+  EXPECT_EQ(given, expected);
+  return std::exchange(errno, 0);
+}
+
+TEST_F(ShimObjects, leave_in_errno_why_they_refuse) {
+  ibv_comp_channel* channel = ibv_create_comp_channel(context);
+  ibv_cq* with_channel = ibv_create_cq(context, 4, nullptr, channel, 0);
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = ibv_create_srq(pd, &init);
+  ibv_qp* qp = make_qp(IBV_QPT_RC, srq);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  ibv_srq_attr limits{};
+  errno = 0;
+  EXPECT_EQ(reason_left_by(ibv_dealloc_pd(pd), EBUSY), EBUSY);
+  EXPECT_EQ(reason_left_by(ibv_destroy_cq(cq), EBUSY), EBUSY);
+  EXPECT_EQ(reason_left_by(ibv_resize_cq(cq, 0), EINVAL), EINVAL);
+  EXPECT_EQ(reason_left_by(ibv_destroy_comp_channel(channel), EBUSY), EBUSY);
+  EXPECT_EQ(reason_left_by(ibv_destroy_srq(srq), EBUSY), EBUSY);
+  EXPECT_EQ(reason_left_by(ibv_modify_srq(srq, &limits, IBV_SRQ_MAX_WR), EOPNOTSUPP), EOPNOTSUPP);
+  EXPECT_EQ(reason_left_by(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EINVAL), EINVAL);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_destroy_cq(with_channel), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
 TEST_F(ShimObjects, a_completion_queue_waits_for_the_acknowledgement_of_its_events) {
