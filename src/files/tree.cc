@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/version.h"
 #include "files/char_numbers.h"
 #include "files/gid_table.h"
 #include "host/system_error.h"
@@ -160,7 +161,7 @@ void write_port(Writer& writer, const std::string& port, const ShownDevice& devi
 void write_device(Writer& writer, const ShownDevice& device, const Machine& machine) {
   const std::string base = fmt::format("{}/infiniband/{}", kClass, device.name);
   writer.line(base + "/board_id", "weft");
-  writer.line(base + "/fw_ver", "1.0.0");
+  writer.line(base + "/fw_ver", base::version());
   writer.line(base + "/hca_type", "weft");
   writer.line(base + "/hw_rev", "0x0");
   writer.line(base + "/node_desc", device.name);

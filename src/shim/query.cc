@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/version.h"
 #include "files/gid_table.h"
 #include "shim/address.h"
 #include "shim/errors.h"
@@ -44,7 +45,7 @@ std::uint64_t odp_operations() {
 void describe_device(Context& context, ibv_device_attr& attr) {
   const verbs::DeviceInfo& info = context.device.info();
   attr = {};
-  std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "0.1.0");
+  std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", base::version());
   attr.node_guid = htobe64(context.weft().guid);
   attr.sys_image_guid = attr.node_guid;
   attr.vendor_id = kVendor;

@@ -1,0 +1,7 @@
+#include "base/version.h"
+
+namespace weft::base {
+
+const char* version() { return WEFT_VERSION; }
+
+}  // namespace weft::base
