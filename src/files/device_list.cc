@@ -1,19 +1,16 @@
 #include "files/device_list.h"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <utility>
 
-#include "network/address.h"
+#include "files/machine_addresses.h"
 #include "obs/log.h"
 
 namespace weft::files {
@@ -28,31 +25,9 @@ bool is_name(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
 }
 
-std::optional<Gid> gid_of(const sockaddr* address) {
-  if (address == nullptr) return {};
-  if (address->sa_family == AF_INET) {
-    sockaddr_in in;
-    std::memcpy(&in, address, sizeof in);
-    std::uint8_t b[4];
-    std::memcpy(b, &in.sin_addr, sizeof b);
-    return Gid::ipv4(b[0], b[1], b[2], b[3]);
-  }
-  if (address->sa_family == AF_INET6) {
-    sockaddr_in6 in6;
-    std::memcpy(&in6, address, sizeof in6);
-    Gid gid;
-    std::memcpy(gid.raw.data(), &in6.sin6_addr, gid.raw.size());
-    return gid;
-  }
-  return {};
-}
-
 std::string interface_of(const Gid& address) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return "lo";
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (gid_of(at->ifa_addr) == address) return at->ifa_name;
+  for (const MachineAddress& each : machine_addresses()) {
+    if (each.address == address) return each.interface;
   }
   return "lo";
 }
@@ -113,9 +88,12 @@ Result<std::vector<ShownDevice>> parse_devices(std::string_view text, LinkLayer 
     if (equals == std::string_view::npos) {
       device.address = Gid::ipv4(127, 0, 0, static_cast<std::uint8_t>(device.index + 1));
     } else {
-      auto address = network::parse_address(item.substr(equals + 1));
-      if (!address) return tl::unexpected(std::move(address.error()));
-      device.address = *address;
+      const auto place = parse_place(item.substr(equals + 1));
+      if (!place) {
+        return fail(place.error().code,
+                    fmt::format("device {}: {}", device.name, place.error().message));
+      }
+      device.address = *place;
     }
     device.guid = guid_of(device.name, device.address);
     device.interface = interface_of(device.address);

@@ -28,9 +28,9 @@ struct ShownDevice {
   Lid lid{};                   ///< InfiniBand: the place + 1; 0 on Ethernet
 };
 
-/// "weft0", "weft0=10.0.0.1,weft1=fd00::1": without an address, the device at place n of the list
-/// has 127.0.0.(n + 1). An empty text means "weft0". Names are letters, digits, '_' and '-'; at
-/// most 16 devices.
+/// "weft0", "weft0=10.0.0.1,weft1=eth0,weft2=auto": an address or what parse_place() makes one of;
+/// without it, the device at place n of the list has 127.0.0.(n + 1). An empty text means "weft0".
+/// Names are letters, digits, '_' and '-'; at most 16 devices.
 Result<std::vector<ShownDevice>> parse_devices(std::string_view text, LinkLayer link_layer);
 
 /// How people write it: "ib" or "roce"; nullopt for anything else.

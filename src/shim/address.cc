@@ -6,6 +6,7 @@
 #include <new>
 
 #include "files/gid_table.h"
+#include "files/machine_addresses.h"
 #include "network/address.h"
 #include "shim/errors.h"
 #include "shim/real.h"
@@ -36,6 +37,7 @@ Result<AddressVector> vector_of(Context& context, const ibv_ah_attr& attr) {
     vector.traffic_class = attr.grh.traffic_class;
     vector.hop_limit = attr.grh.hop_limit;
     if (vector.gid == Gid{}) return fail(Errc::kInvalidArgument, "dgid: no address is given");
+    files::hint_at_other_host(context.weft(), vector.gid);
     return vector;
   }
   if (context.weft().link_layer == files::LinkLayer::kEthernet) {

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <variant>
 
+#include "files/machine_addresses.h"
 #include "ucma/commands.h"
 #include "ucma/sockaddr.h"
 
@@ -22,12 +25,24 @@ int bind(const Call& call, std::uint32_t handle, const cm::SocketAddress& where)
                                cm::Actions&) { return manager.bind(id, where, now); });
 }
 
+bool says_no_route(const cm::Actions& actions) {
+  return std::any_of(actions.begin(), actions.end(), [](const auto& action) {
+    const auto* const told = std::get_if<cm::Notify>(&action);
+    return told != nullptr && told->event.kind == cm::Event::Kind::kNoRoute;
+  });
+}
+
 int resolve(const Call& call, std::uint32_t handle, const std::optional<cm::SocketAddress>& source,
             const cm::SocketAddress& destination) {
-  return call.with(
+  bool no_route = false;
+  const int error = call.with(
       handle, [&](cm::Manager& manager, cm::Identifier& id, Nanoseconds now, cm::Actions& out) {
-        return manager.resolve_address(id, source, destination, now, out);
+        auto done = manager.resolve_address(id, source, destination, now, out);
+        no_route = says_no_route(out);
+        return done;
       });
+  if (no_route) files::hint_at_other_host(files::shown_devices().front(), destination.address);
+  return error;
 }
 
 }  // namespace

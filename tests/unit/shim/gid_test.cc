@@ -125,6 +125,24 @@ TEST_F(ShimGids, an_index_without_a_gid_and_a_link_local_gid_of_nobody_are_refus
   EXPECT_EQ(to_rtr_by(qps[0], peer, 1, gid(1)), 0);
 }
 
+TEST_F(ShimGids, a_gid_of_another_host_is_answered_by_a_hint_once) {
+  for (ibv_qp* qp : qps) ASSERT_EQ(to_init(qp), 0);
+  ibv_gid foreign{};
+  ASSERT_EQ(inet_pton(AF_INET6, "::ffff:192.0.2.1", foreign.raw), 1);
+  testing::internal::CaptureStderr();
+  to_rtr_by(qps[0], qps[1]->qp_num, 0, gid(0));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  for (const bool first : {true, false}) {
+    testing::internal::CaptureStderr();
+    to_rtr_by(qps[1], qps[0]->qp_num, 0, foreign);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(
+        said.find("to reach 192.0.2.1 run: weft run --device weft0=auto") != std::string::npos,
+        first)
+        << said;
+  }
+}
+
 TEST_F(ShimGids, a_datagram_finds_its_way_and_its_answer_back) {
   std::array<ibv_qp*, 2> datagrams{make_qp(IBV_QPT_UD), make_qp(IBV_QPT_UD)};
   for (ibv_qp* qp : datagrams) {

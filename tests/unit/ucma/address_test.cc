@@ -51,6 +51,19 @@ TEST(UcmaAddress, foreign_addresses_are_refused) {
   EXPECT_EQ(channel.next_code(), EventCode::kAddressResolved);
 }
 
+TEST(UcmaAddress, a_foreign_address_is_answered_by_a_hint_once) {
+  const Channel channel;
+  for (const char* expected : {"to reach 192.0.2.1 run: weft run --device weft0=auto", ""}) {
+    const Id id = Id::create(channel);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(id.resolve("192.0.2.1", 1), 0);
+    EXPECT_EQ(channel.next_code(), EventCode::kAddressError);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(expected), std::string::npos) << said;
+    EXPECT_EQ(said.empty(), *expected == '\0') << said;
+  }
+}
+
 TEST(UcmaAddress, a_port_is_taken_once_unless_shared) {
   const Channel channel;
   const Id first = Id::create(channel), second = Id::create(channel), third = Id::create(channel);
