@@ -17,27 +17,18 @@ std::string beside_the_command(const char* name) {
 
 }  // namespace
 
-std::vector<std::string> channel_program(const std::vector<std::string>& arguments) {
-  std::size_t used = 0;
-  std::vector<std::string> program{beside_the_command("weft-channel")};
-  if (!arguments.empty() && arguments[0] == "demo") {
-    program.push_back("demo");
-    used = 1;
-  } else if (arguments.size() > 1 && arguments[0] == "bench" && arguments[1] == "channel") {
-    program.push_back("bench");
-    used = 2;
-  } else {
-    return {};
-  }
-  program.insert(program.end(), arguments.begin() + static_cast<std::ptrdiff_t>(used),
-                 arguments.end());
-  return program;
+void ChannelCommands::add(usage::Command& program) {
+  demo = &demo::add_demo_command(program, demo_arguments);
+  usage::Command& bench = program.add_command("bench", "measures");
+  bench.require_subcommand(1);
+  bench_channel = &demo::add_bench_command(bench, "channel", bench_arguments);
 }
 
-void add_channel_commands(CLI::App& app) {
-  app.add_subcommand("demo", "A thousand channels between two processes, as it happens")
-      ->allow_extras();
-  app.add_subcommand("bench", "Measures: `weft bench channel [--json]`")->allow_extras();
+std::vector<std::string> channel_program(const std::vector<std::string>& arguments) {
+  const bool is_demo = arguments[0] == "demo";
+  std::vector<std::string> program{beside_the_command("weft-channel"), is_demo ? "demo" : "bench"};
+  program.insert(program.end(), arguments.begin() + (is_demo ? 1 : 2), arguments.end());
+  return program;
 }
 
 }  // namespace weft::cli

@@ -14,15 +14,10 @@
 #include "cli/sanitizer_options.h"
 #include "cli/temporary_folder.h"
 #include "host/system_error.h"
+#include "usage/command_line.h"
 
 namespace weft::cli {
 namespace {
-
-constexpr const char* kEnvExamples = R"text(
-Examples:
-  eval "$(weft env)"                            from now on, what this shell starts sees weft0
-  eval "$(weft env --device weft0 --device weft1 --log info)"
-  eval "$(weft env --unset)"                    and from now on not any more)text";
 
 constexpr const char* kVariables[] = {"WEFT_TREE",         "WEFT_DEVICES", "WEFT_LINK_LAYER",
                                       "WEFT_FIRST_UVERBS", "WEFT_LOG",     "WEFT_EXPLAIN",
@@ -66,7 +61,7 @@ Result<std::string> standing_tree(const Preload& preload) {
 
 int refuse(std::string_view message) {
   fmt::print(stderr, "weft env: {}\n", message);
-  return 2;
+  return usage::kWrongUsage;
 }
 
 void unset(const char* variable, const std::string& rest) {
@@ -95,26 +90,41 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
-CLI::App* add_env_command(CLI::App& app, EnvOptions& options) {
-  CLI::App* env = app.add_subcommand(
-      "env", "Prints what makes a shell's programs see weft's devices, for eval");
-  env->footer(kEnvExamples);
-  add_preload_options(*env, options.preload);
-  env->add_flag("--unset", options.unset, "print what takes it back");
+usage::Command& add_env_command(usage::Command& program, EnvOptions& options) {
+  usage::Command& env = program.add_command(
+      "env", "prints what makes a shell's programs see weft's devices, for eval");
+  env.about = {
+      "From then on all that the shell starts sees the devices, as under `weft run`. What "
+      "the devices look like stays in a directory of the user's until the machine starts "
+      "again; the same options use the same one."};
+  add_preload_options(env, options.preload);
+  env.add_flag("--unset", options.unset, "print what takes it back");
+  env.examples = {{"eval \"$(weft env)\"", "from now on, what this shell starts sees weft0"},
+                  {"eval \"$(weft env --device weft0=auto --log info)\"",
+                   "a device that other hosts reach, which says more"},
+                  {"eval \"$(weft env --unset)\"", "and from now on not any more"}};
+  env.statuses = {{"0", "printed"},
+                  {"1", "standard output could not be written"},
+                  {"2", "the command line is wrong, or weft cannot help: nothing is printed"}};
+  add_preload_variables(env);
   return env;
 }
 
-int run_env_command(const EnvOptions& options) {
+int run_env_command(const usage::Command& env, const EnvOptions& options) {
   auto preload = prepare_preload(options.preload);
   if (!preload) return refuse(preload.error().message);
-  if (options.unset) return unset(preload->library);
+  if (options.unset) {
+    return usage::with_output(env, [&preload] { return unset(preload->library); });
+  }
   const auto tree = standing_tree(*preload);
   if (!tree) return refuse(tree.error().message);
   preload->variables.emplace_back("WEFT_TREE", *tree);
-  for (const auto& [name, value] : preload->variables) {
-    fmt::print("export {}={}\n", name, shell_word(value));
-  }
-  return 0;
+  return usage::with_output(env, [&preload] {
+    for (const auto& [name, value] : preload->variables) {
+      fmt::print("export {}={}\n", name, shell_word(value));
+    }
+    return 0;
+  });
 }
 
 }  // namespace weft::cli

@@ -3,9 +3,11 @@
 // use the same one. The process has one thread.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
 
 #include "cli/preload.h"
+#include "usage/command.h"
 
 namespace weft::cli {
 
@@ -15,10 +17,10 @@ struct EnvOptions {
 };
 
 /// Adds the command; what the user gives is in `options` after parsing.
-CLI::App* add_env_command(CLI::App& app, EnvOptions& options);
+usage::Command& add_env_command(usage::Command& program, EnvOptions& options);
 
 /// The process's exit status: 2 when nothing was printed.
-int run_env_command(const EnvOptions& options);
+int run_env_command(const usage::Command& env, const EnvOptions& options);
 
 /// Text as one word of a shell.
 std::string shell_word(std::string_view text);

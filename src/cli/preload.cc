@@ -9,8 +9,10 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "cli/sanitizer_options.h"
+#include "files/machine_addresses.h"
 #include "files/tree.h"
 #include "network/address.h"
 #include "port/fault_spec.h"
@@ -82,6 +84,16 @@ void for_each_entry(std::string_view list, Each each) {
   }
 }
 
+/// Interfaces and "auto" are addresses from now on: all processes see the same devices.
+std::string device_list(const std::vector<files::ShownDevice>& devices) {
+  std::string list;
+  for (const files::ShownDevice& device : devices) {
+    list += fmt::format("{}{}={}", list.empty() ? "" : ",", device.name,
+                        network::to_string(device.address));
+  }
+  return list;
+}
+
 files::Machine true_machine() {
   // Inside another `weft run` the usual paths would show its devices as the machine's.
   return {environment_variable("WEFT_TREE").empty() ? "/" : "/proc/self/root/"};
@@ -94,32 +106,47 @@ std::string environment_variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-void add_preload_options(CLI::App& command, PreloadOptions& options) {
+void add_preload_options(usage::Command& command, PreloadOptions& options) {
   command
-      .add_option(
-          "--device", options.devices,
-          "a device to show, and its address; may be given several times (weft0 at 127.0.0.1)")
-      ->type_name("NAME[=ADDRESS]")
+      .add_option("--device", options.devices,
+                  "a device to show, and where it is: an address of this machine, an interface "
+                  "that has one, or auto, the address by which this machine reaches others; may be "
+                  "given several times (weft0 at 127.0.0.1)")
+      ->type_name("NAME[=WHERE]")
       ->allow_extra_args(false);
-  command.add_option("--link-layer", options.link_layer, "what the ports seem to be (roce)")
-      ->check(CLI::IsMember({"roce", "ib"}));
-  command.add_option("--log", options.log, "how much weft says on standard error (warn)")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  usage::one_of(
+      command.add_option("--link-layer", options.link_layer, "what the ports seem to be (roce)"),
+      {"roce", "ib"});
+  usage::one_of(
+      command.add_option("--log", options.log, "how much weft says on standard error (warn)"),
+      {"trace", "debug", "info", "warn", "error", "off"});
   command.add_flag("--explain", options.explain,
                    "a paragraph for each work request that fails: what, why, and the likely cause");
-  command
-      .add_option("--pcap", options.pcap,
-                  "record all frames, for Wireshark; %p becomes the process id")
-      ->type_name("FILE");
+  usage::writable_file(command.add_option(
+      "--pcap", options.pcap, "record all frames, for Wireshark; %p becomes the process id"));
   CLI::Option* const faults =
       command
           .add_option("--faults", options.faults,
                       "faults on arriving frames, joined by commas: loss=1% dup=0.1% reorder=2% "
                       "corrupt=0.1% mark=5% delay=50us..200us rate=1Gbit")
-          ->type_name("SPEC");
-  command.add_option("--seed", options.seed, "the same faults again (a random one, which is told)")
-      ->type_name("N")
+          ->type_name("SPEC")
+          ->check([](const std::string& text) {
+            const auto parsed = port::parse_faults(text);
+            return parsed ? std::string() : parsed.error().message;
+          });
+  usage::whole_number(command.add_option("--seed", options.seed,
+                                         "the same faults again (a random one, which is told)"),
+                      0, std::numeric_limits<std::uint64_t>::max())
       ->needs(faults);
+}
+
+void add_preload_variables(usage::Command& command) {
+  command.variables = {{"WEFT_DEVICES", "the devices where no --device is given: weft0,weft1=auto"},
+                       {"WEFT_LINK_LAYER", "roce or ib, where --link-layer is not given"},
+                       {"WEFT_LOG", "how much is said, where --log is not given"},
+                       {"WEFT_PRELOAD", "libweft-rdma.so, if it is not beside the command"},
+                       {"XDG_RUNTIME_DIR",
+                        "where the files lie that show the devices; else /dev/shm, TMPDIR, /tmp"}};
 }
 
 Result<Preload> prepare_preload(const PreloadOptions& options) {
@@ -149,17 +176,12 @@ Result<Preload> prepare_preload(const PreloadOptions& options) {
   for (files::ShownDevice& device : preload.devices) {
     device.uverbs += first_uverbs;
     if (!is_of_this_machine(device.address)) {
-      return fail(Errc::kNotFound, fmt::format("device {}: this machine has no address {}",
-                                               device.name, network::to_string(device.address)));
+      return fail(Errc::kNotFound,
+                  fmt::format("device {}: this machine has no address {}; it has {}", device.name,
+                              network::to_string(device.address),
+                              files::to_string(files::machine_addresses())));
     }
   }
-  if (!options.faults.empty()) {
-    if (const auto faults = port::parse_faults(options.faults); !faults) {
-      return fail(Errc::kInvalidArgument,
-                  fmt::format("--faults {}: {}", options.faults, faults.error().message));
-    }
-  }
-
   auto set = [&](const char* name, std::string value) {
     preload.variables.emplace_back(name, std::move(value));
   };
@@ -171,7 +193,7 @@ Result<Preload> prepare_preload(const PreloadOptions& options) {
   for (const auto& [variable, options_of_ours] : sanitizer_options()) {
     set(variable, options_with(options_of_ours, environment_variable(variable)));
   }
-  set("WEFT_DEVICES", devices.empty() ? "weft0" : devices);
+  set("WEFT_DEVICES", device_list(preload.devices));
   set("WEFT_LINK_LAYER", link_layer);
   set("WEFT_FIRST_UVERBS", std::to_string(first_uverbs));
   if (!options.log.empty()) set("WEFT_LOG", options.log);

@@ -2,7 +2,6 @@
 // program sees weft's devices. Values; the process has one thread.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "files/device_list.h"
+#include "usage/command.h"
 #include "weft/result.h"
 
 namespace weft::cli {
@@ -25,7 +25,9 @@ struct PreloadOptions {
 };
 
 /// Adds the options to a command.
-void add_preload_options(CLI::App& command, PreloadOptions& options);
+void add_preload_options(usage::Command& command, PreloadOptions& options);
+/// Says which variables it reads.
+void add_preload_variables(usage::Command& command);
 
 struct Preload {
   std::string library;                      ///< libweft-rdma.so

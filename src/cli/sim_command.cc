@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "port/pcap_writer.h"
+#include "usage/command_line.h"
 #include "worlds/bench.h"
 #include "worlds/world.h"
 
@@ -17,17 +19,6 @@ namespace weft::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* kSimExamples = R"(
-Examples:
-  weft sim --seed 7                    one world, and what happened in it
-  weft sim --seed 7 --trace            the same, with a line for each event
-  weft sim --seeds 1000                a thousand worlds, seeds 1 to 1000
-  weft sim --seed 7 --pcap world.pcap  all frames, for Wireshark
-  weft sim --weather storm --story     every fault at once, told briefly
-  weft sim --bench                     how fast it moves frames
-
-The exit status is 1 when a check was violated; the command that replays the world is printed.)";
 
 const std::map<std::string, worlds::Weather> kWeathers{{"drawn", worlds::Weather::kDrawn},
                                                        {"calm", worlds::Weather::kCalm},
@@ -69,7 +60,8 @@ void print_failure(const SimOptions& options, const worlds::Failure& failure) {
   fmt::print(stderr, "replay it with:\n  {}\n", replay_command(options, failure.seed));
 }
 
-worlds::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
+worlds::Outcome run_world(const SimOptions& options, std::uint64_t seed,
+                          port::PcapWriter* capture = nullptr) {
   worlds::World world(worlds::draw_scenario(seed, options.nodes, options.weather));
   if (options.trace) {
     world.stage().trace.set_sink([](std::string_view line) { fmt::print("{}\n", line); });
@@ -83,12 +75,8 @@ worlds::Outcome run_world(const SimOptions& options, std::uint64_t seed) {
         },
         sim::Trace::Detail::kStory);
   }
-  std::unique_ptr<port::PcapWriter> capture;
-  if (!options.pcap.empty()) {
-    auto opened = port::PcapWriter::open(options.pcap);
-    if (!opened) throw CLI::ValidationError("--pcap", opened.error().message);
-    capture = std::move(*opened);
-    world.network().set_tap([&capture](Nanoseconds when, std::span<const std::byte> packet) {
+  if (capture != nullptr) {
+    world.network().set_tap([capture](Nanoseconds when, std::span<const std::byte> packet) {
       capture->write(when, {packet});
     });
   }
@@ -145,8 +133,17 @@ int run_bench_command(const SimOptions& options) {
 }
 
 int run_one(const SimOptions& options, std::uint64_t seed) {
+  std::unique_ptr<port::PcapWriter> capture;
+  if (!options.pcap.empty()) {
+    auto opened = port::PcapWriter::open(options.pcap);
+    if (!opened) {
+      fmt::print(stderr, "weft sim: --pcap: {}\n", opened.error().message);
+      return usage::kWrongUsage;
+    }
+    capture = std::move(*opened);
+  }
   const auto begun = Clock::now();
-  const worlds::Outcome outcome = run_world(options, seed);
+  const worlds::Outcome outcome = run_world(options, seed, capture.get());
   const worlds::Failure* failure = outcome.failure ? &*outcome.failure : nullptr;
   if (options.json) {
     print_json(outcome.stats, 1, since(begun), outcome.trace_hash, failure);
@@ -194,32 +191,59 @@ int run_many(const SimOptions& options) {
 
 }  // namespace
 
-CLI::App* add_sim_command(CLI::App& app, SimOptions& options) {
-  CLI::App* sim = app.add_subcommand(
-      "sim", "Runs simulated worlds: nodes, faults and checks, all decided by one seed");
-  sim->footer(kSimExamples);
-  auto* one = sim->add_option("--seed", options.seed, "the world of this seed");
-  sim->add_option("--seeds", options.seeds, "so many worlds in a row")->excludes(one);
-  sim->add_option("--first-seed", options.first_seed, "where to begin")->excludes(one);
-  sim->add_option("--nodes", options.nodes, "so many nodes, instead of what the seed says")
-      ->check(CLI::Range(2, 32));
-  sim->add_option("--weather", options.weather,
-                  "drawn: as the seed says; calm: no faults; storm: all of them, and more traffic")
-      ->transform(CLI::CheckedTransformer(kWeathers, CLI::ignore_case));
-  sim->add_flag("--trace", options.trace, "a line for each event");
-  sim->add_flag("--story", options.story, "only crashes, partitions and other turns of fate");
-  sim->add_flag("--quiet", options.quiet, "only the result");
-  sim->add_flag("--json", options.json, "the result as JSON");
-  sim->add_option("--pcap", options.pcap, "write all frames to this file, for Wireshark");
-  sim->add_flag("--bench", options.bench, "measure how fast frames move");
+usage::Command& add_sim_command(usage::Command& program, SimOptions& options) {
+  constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+  usage::Command& sim = program.add_command(
+      "sim", "runs simulated worlds: nodes, faults and checks, all decided by one seed");
+  sim.about = {
+      "A world has nodes with memory, programs and a network between them, in virtual "
+      "time. The same seed gives the same world again, to the last byte. When a check is "
+      "violated, the command that replays the world is printed."};
+  auto* one = usage::whole_number(sim.add_option("--seed", options.seed, "the world of this seed"),
+                                  0, kAny);
+  auto* many = usage::whole_number(
+      sim.add_option("--seeds", options.seeds, "so many worlds in a row (1)"), 1, kAny);
+  many->excludes(one);
+  usage::whole_number(sim.add_option("--first-seed", options.first_seed, "where to begin (1)"), 0,
+                      kAny)
+      ->excludes(one);
+  usage::whole_number(
+      sim.add_option("--nodes", options.nodes, "so many nodes, 2 to 32, not what the seed says"), 2,
+      32);
+  std::vector<std::string> weathers;
+  for (const auto& [name, weather] : kWeathers) weathers.push_back(name);
+  auto* weather = usage::one_of(
+      sim.add_option("--weather",
+                     "drawn: as the seed says; calm: no faults; storm: all of them, and more "
+                     "traffic"),
+      weathers);
+  weather->each([&options](const std::string& name) { options.weather = kWeathers.at(name); });
+  sim.add_flag("--trace", options.trace, "a line for each event");
+  sim.add_flag("--story", options.story, "only crashes, partitions and other turns of fate");
+  sim.add_flag("--quiet", options.quiet, "only the result");
+  sim.add_flag("--json", options.json, "the result as JSON");
+  usage::writable_file(
+      sim.add_option("--pcap", options.pcap, "write all frames of one world here, for Wireshark"))
+      ->excludes(many);
+  sim.add_flag("--bench", options.bench, "measure how fast frames move");
+  sim.examples = {{"weft sim --seed 7", "one world, and what happened in it"},
+                  {"weft sim --seed 7 --trace", "the same, with a line for each event"},
+                  {"weft sim --seeds 1000", "a thousand worlds, seeds 1 to 1000"},
+                  {"weft sim --seed 7 --pcap world.pcap", "all frames, for Wireshark"},
+                  {"weft sim --weather storm --story", "every fault at once, told briefly"},
+                  {"weft sim --bench", "how fast it moves frames"}};
+  sim.statuses = {{"0", "every check held"},
+                  {"1", "a check was violated, or standard output could not be written"},
+                  {"2", "the command line is wrong, and nothing was simulated"}};
   return sim;
 }
 
-int run_sim_command(const SimOptions& options) {
-  if (options.bench) return run_bench_command(options);
-  if (options.seed) return run_one(options, *options.seed);
-  if (options.seeds == 1) return run_one(options, options.first_seed);
-  return run_many(options);
+int run_sim_command(const usage::Command& sim, const SimOptions& options) {
+  return usage::with_output(sim, [&options] {
+    if (options.bench) return run_bench_command(options);
+    if (options.seed) return run_one(options, *options.seed);
+    return options.seeds == 1 ? run_one(options, options.first_seed) : run_many(options);
+  });
 }
 
 }  // namespace weft::cli

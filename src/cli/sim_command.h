@@ -2,11 +2,11 @@
 // replayed by the command that it prints. Stateless; the process has one thread.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "usage/command.h"
 #include "worlds/scenario.h"
 
 namespace weft::cli {
@@ -26,9 +26,9 @@ struct SimOptions {
 };
 
 /// Adds the command; what the user gives is in `options` after parsing.
-CLI::App* add_sim_command(CLI::App& app, SimOptions& options);
+usage::Command& add_sim_command(usage::Command& program, SimOptions& options);
 
 /// The process's exit status: 1 when a check was violated.
-int run_sim_command(const SimOptions& options);
+int run_sim_command(const usage::Command& sim, const SimOptions& options);
 
 }  // namespace weft::cli

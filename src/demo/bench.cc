@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/assert.h"
+#include "demo/options.h"
 #include "demo/pair.h"
 #include "demo/shared_queue.h"
 #include "weft/extensions.h"
@@ -64,12 +66,14 @@ class Bench {
     });
     measure("many", [this] { many(); });
     measure("shared_queue", [this] { shared_queue(); });
+    WEFT_ASSERT(offered_ == measurements().size());
     pair_.meet();
     if (pair_.here()) print();
   }
 
  private:
   void measure(const std::string& name, const std::function<void()>& how) {
+    WEFT_ASSERT(measurements().at(offered_++) == name);  // --only and --help know them by the list
     if (!options_.only.empty() && options_.only != name) return;
     pair_.meet();
     how();
@@ -461,6 +465,7 @@ class Bench {
   const BenchOptions& options_;
   Pair pair_;
   std::vector<Row> rows_;
+  std::size_t offered_ = 0;
   std::vector<Channel> leave_open_;
 };
 
