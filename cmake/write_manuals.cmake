@@ -1,0 +1,15 @@
+# cmake -DSCDOC=program -DFROM=folder -DTO=folder -P: each x.1.scd becomes x.1. The same source gives
+# the same page on any day: its date is that of SOURCE_DATE_EPOCH, or there is none.
+file(MAKE_DIRECTORY ${TO})
+file(GLOB sources ${FROM}/*.scd)
+foreach(source IN LISTS sources)
+  get_filename_component(page ${source} NAME_WLE)
+  execute_process(COMMAND ${SCDOC} INPUT_FILE ${source} OUTPUT_VARIABLE text RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "scdoc refuses ${source}")
+  endif()
+  if(NOT DEFINED ENV{SOURCE_DATE_EPOCH})
+    string(REGEX REPLACE "(\n\\.TH \"[^\"]*\" \"1\") \"[^\"]*\"" "\\1 \"\"" text "${text}")
+  endif()
+  file(WRITE ${TO}/${page} "${text}")
+endforeach()
