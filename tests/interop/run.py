@@ -36,7 +36,7 @@ def arguments():
     parser.add_argument("--list-quick", action="store_true", help="slug and seconds, for CMake")
     parser.add_argument("--tools", type=pathlib.Path, default=pathlib.Path("build/interop"))
     parser.add_argument("--json", type=pathlib.Path)
-    return parser.parse_args()
+    return parser, parser.parse_args()
 
 
 def chosen(asked, cases):
@@ -62,7 +62,7 @@ def run_all(cases, asked):
 
 
 def main():
-    asked = arguments()
+    parser, asked = arguments()
     cases = clients.all_cases()
     if asked.list:
         for case in cases:
@@ -71,6 +71,8 @@ def main():
     if asked.list_quick:
         print("\n".join(slug(case.name) for case in cases if case.quick))
         return 0
+    if not chosen(asked, cases):
+        parser.error("no case has that name: --list shows those that there are")
     if not asked.weft.exists():
         sys.exit(f"{asked.weft} does not exist: build it, or name it by --weft")
     runner.install()

@@ -163,9 +163,10 @@ def main():
     options = parser.parse_args()
     root = options.root.resolve()
     recorded = mutation.read_all(root / "tests/mutation")
+    for name in options.only:
+        if not any(name in (m.id, m.stem) for m in recorded):
+            parser.error(f"--only: '{name}' is none of {', '.join(sorted(m.stem for m in recorded))}")
     chosen = [m for m in recorded if not options.only or {m.id, m.stem} & set(options.only)]
-    if not chosen:
-        sys.exit("no such mutation")
     begun = time.monotonic()
     shop = Workshop(root, (options.work or root / "build/mutation").resolve(), options.jobs)
     shop.configure(recorded)

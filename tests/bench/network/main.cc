@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "places.h"
+#include "usage/command_line.h"
 
 int main(int argc, char** argv) {
   namespace b = weft::bench;
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
   app.add_option("--faults", places.faults, "what weft's frames suffer, such as loss=1%");
   bool veth = false;
   app.add_flag("--veth", veth, "in two namespaces made for it, which a veth pair joins");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = weft::usage::parse(app, argc, argv)) return *status;
   if (veth && !b::use_veth()) {
     std::fprintf(stderr, "no network namespaces here: %s\n", std::strerror(errno));
     return 1;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contestants.h"
+#include "usage/command_line.h"
 
 namespace {
 
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
   for (const Contestant& c : contestants()) names.push_back(c.name);
   std::vector<std::string> wanted;
   app.add_option("what", wanted, "what to measure")->required()->check(CLI::IsMember(names));
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = weft::usage::parse(app, argc, argv)) return *status;
 
   bool good = true;
   for (const std::string& name : wanted) {

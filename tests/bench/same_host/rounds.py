@@ -16,8 +16,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these contestants alone")
     args = parser.parse_args()
-    tournament.run(contestants.all_of_them(args.bin), args.out, rounds=args.rounds,
-                   seconds=args.seconds, only=args.only)
+    everybody = contestants.all_of_them(args.bin)
+    names = [contestant.name for contestant in everybody]
+    for name in args.only or []:
+        if name not in names:
+            parser.error(f"--only: '{name}' is none of {', '.join(names)}")
+    tournament.run(everybody, args.out, rounds=args.rounds, seconds=args.seconds, only=args.only)
 
 
 main()

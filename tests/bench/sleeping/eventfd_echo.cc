@@ -15,6 +15,7 @@
 #include <cstdio>
 
 #include "options.h"
+#include "usage/command_line.h"
 
 namespace weft::bench {
 namespace {
@@ -168,7 +169,7 @@ int main(int argc, char** argv) {
       "  eventfd_echo --rounds 10000 --cores 0 1\n"
       "  eventfd_echo --wait epoll --connections 64\n"
       "  eventfd_echo --wait spin");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = weft::usage::parse(app, argc, argv)) return *status;
   if (settings.wait != "epoll" && settings.plan.connections > 1) {
     weft::bench::give_up("several connections need --wait epoll");
   }

@@ -145,6 +145,10 @@ def main():
     result = {"samples": [], "failures": {}, "rounds": 0}
     bin_folder = args.bin.resolve()
     with places.all_places(bin_folder) as (where, missing):
+        names = sorted({c.name for _, _, everybody in groups(bin_folder, where) for c in everybody})
+        for beginning in args.only or []:
+            if not any(name.startswith(beginning) for name in names):
+                parser.error(f"--only: '{beginning}' begins none of {', '.join(names)}")
         chosen = [(name, count, [c for c in everybody if not args.only
                                  or c.name.startswith(tuple(args.only))])
                   for name, count, everybody in groups(bin_folder, where)

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "options.h"
+#include "usage/command_line.h"
 
 namespace weft::bench {
 namespace {
@@ -132,7 +133,7 @@ int main(int argc, char** argv) {
       "  tcp_echo --server & tcp_echo --rounds 10000\n"
       "  tcp_echo --server --address 10.0.0.1 --port 4801\n"
       "  tcp_echo --address 10.0.0.1 --port 4801 --connections 64 --size 64");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = weft::usage::parse(app, argc, argv)) return *status;
   alarm(settings.limit_s);
   settings.server ? be_server(settings) : be_client(settings);
 }

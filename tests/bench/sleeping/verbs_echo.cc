@@ -8,6 +8,7 @@
 
 #include "channel_waiter.h"
 #include "options.h"
+#include "usage/command_line.h"
 #include "verbs_node.h"
 
 namespace weft::bench {
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
       "  verbs_echo --server --device mlx5_0 --gid-index 3 --address 10.0.0.1\n"
       "  verbs_echo --device mlx5_0 --gid-index 3 --address 10.0.0.1 --connections 64\n"
       "  as frames over loopback: WEFT_PATH=framed weft run -- verbs_echo ... (both sides)");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = weft::usage::parse(app, argc, argv)) return *status;
   alarm(settings.limit_s);
   settings.server ? be_server(settings) : be_client(settings);
 }

@@ -201,7 +201,11 @@ def arguments():
                         help="for the kernel and what is built; kept")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="a copy of the capture")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if not any(asked.only in case.name for case in cases.CASES):
+        names = ", ".join(dict.fromkeys(case.name for case in cases.CASES))
+        parser.error(f"--only: no case's name contains '{asked.only}'; there are {names}")
+    return asked
 
 
 def play(asked, chosen, tools, folder):

@@ -143,12 +143,12 @@ class Runner(unittest.TestCase):
 class Command(unittest.TestCase):
     """run.py's exit status."""
 
-    def test_running_nothing_is_a_failure(self):
+    def test_a_name_that_no_case_has_is_wrong_usage(self):
         run = subprocess.run(
             [sys.executable, FOLDER / "run.py", "--weft", sys.executable, "--only", "no such case"],
             capture_output=True, text=True, check=False)
-        self.assertEqual((run.returncode, run.stdout.strip()),
-                         (1, "0 passed, 0 failed, 0 skipped"))
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+        self.assertIn("no case has that name: --list shows", run.stderr)
 
     def test_a_failure_is_a_failure(self):
         run = subprocess.run(

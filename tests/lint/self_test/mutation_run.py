@@ -75,6 +75,11 @@ class MutationRun(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertNotIn("A2", output)
 
+    def test_lists_what_there_is_when_asked_for_what_is_not(self):
+        code, output = self.run_on({**self.noticed, **self.missed}, "--only", "A9")
+        self.assertEqual(code, 2, output)
+        self.assertRegex(output, "'A9' is none of .*A1, .*A2")
+
     def test_accepts_no_test_that_fails_by_itself_is_not_there_or_cannot_run(self):
         code, output = self.run_on({**self.noticed,
                                     **recorded("A3", "sound", "  return 2;", "  return 3;"),
