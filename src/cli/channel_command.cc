@@ -19,7 +19,7 @@ std::string beside_the_command(const char* name) {
 
 void ChannelCommands::add(usage::Command& program) {
   demo = &demo::add_demo_command(program, demo_arguments);
-  usage::Command& bench = program.add_command("bench", "measures");
+  usage::Command& bench = program.add_command("bench", "measures channels");
   bench.require_subcommand(1);
   bench_channel = &demo::add_bench_command(bench, "channel", bench_arguments);
 }

@@ -26,8 +26,7 @@ int run_help_command(const CommandLine& line) {
 
 }  // namespace
 
-CommandLine::CommandLine()
-    : program("weft", "RDMA in user space, for programs that use libibverbs") {
+CommandLine::CommandLine() : program("weft", "RDMA in user space") {
   program.set_version_flag("-V,--version", std::string("weft ") + base::version(),
                            "print the version and exit");
   program.require_subcommand(1);

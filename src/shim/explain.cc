@@ -13,6 +13,7 @@
 #include "shim/address.h"
 #include "shim/objects.h"
 #include "transport/message.h"
+#include "verbs/shared_device.h"
 
 namespace weft::shim {
 namespace {
@@ -234,8 +235,14 @@ std::string why_dropped(Qp& qp) {
     case PeerView::Peer::kDead:
       return "The peer's process has ended";
     case PeerView::Peer::kNobody:
-      return "No queue pair of that number exists at that address: it was destroyed, its process "
-             "has ended, or dest_qp_num or the GID is wrong";
+      return fmt::format(
+          "No queue pair of that number exists at that address: it was destroyed, its process has "
+          "ended, or dest_qp_num or the GID is wrong{}",
+          verbs::is_network_address(qp.qp.attributes().remote_gid)
+              ? ""
+              : ". Other hosts have an address like this "
+                "one, too: if the peer is on another, start "
+                "both sides by weft run --device weft0=auto");
     case PeerView::Peer::kNotReady:
       return "The peer's queue pair exists but does not receive: it was never moved to RTR, or it "
              "is in the error state (its own side tells why)";

@@ -182,7 +182,7 @@ TEST_F(Explanation, of_a_peer_that_is_not_there) {
   ASSERT_EQ(to_rts(qps[0]), 0);
   const std::string text =
       of_failure(IBV_WC_RETRY_EXC_ERR, [&] { return post(IBV_WR_SEND, part(0, 8)); });
-  says(text, {"No queue pair of that number", "dest_qp_num"});
+  says(text, {"No queue pair of that number", "dest_qp_num", "weft run --device weft0=auto"});
 }
 
 TEST_F(Explanation, of_a_full_send_queue) {
