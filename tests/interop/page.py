@@ -8,11 +8,11 @@ import sys
 
 FRONT = """# Programs that run on weft
 
-These programs were written by others, for RDMA hardware, and run unmodified under [`weft run`](run.md).
+These programs were written by others, for RDMA hardware, and run unmodified under [`weft run`](reference/run.md).
 """
 MEANING = """
 *Skipped* means that the program is not installed or that it asks for a feature that weft does not
-have ([libibverbs on weft](shim.md) lists them); such a program is started all the same, and has to
+have ([libibverbs on weft](reference/shim.md) lists them); such a program is started all the same, and has to
 end with an error of its own, not by a crash and not in a hang. [The appendix](#appendix-all-cases)
 has each case."""
 AGAIN = """

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "system/channel_server_kit.h"
