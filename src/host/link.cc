@@ -103,8 +103,11 @@ void Outbound::take_arena(const Handshake& note, Message message) {
                                       SharedMemory::Peers::kWrite);
   if (!memory) return;  // it is reached by system calls, then
   memory->close_fd();
-  const std::lock_guard guard(arena_lock_);
-  arenas_.try_emplace(note.arena, std::move(*memory));
+  {
+    const std::lock_guard guard(arena_lock_);
+    arenas_.try_emplace(note.arena, std::move(*memory));
+  }
+  arenas_changed.fetch_add(1, std::memory_order_release);
 }
 
 std::uint64_t Outbound::arenas_dropped() { return dropped_arenas.load(std::memory_order_acquire); }
@@ -118,7 +121,7 @@ void Outbound::drop_arena(std::uint32_t number) {
     if (found.empty()) return;
     dropped_.push_back(std::move(found.mapped()));
   }
-  arenas_gone.fetch_add(1, std::memory_order_release);
+  arenas_changed.fetch_add(1, std::memory_order_release);
   dropped_arenas.fetch_add(1, std::memory_order_release);
 }
 
@@ -129,7 +132,7 @@ void Outbound::drop_arenas() {
     for (auto& [number, memory] : arenas_) dropped_.push_back(std::move(memory));
     arenas_.clear();
   }
-  arenas_gone.fetch_add(1, std::memory_order_release);
+  arenas_changed.fetch_add(1, std::memory_order_release);
   dropped_arenas.fetch_add(1, std::memory_order_release);
 }
 

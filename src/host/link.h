@@ -87,9 +87,10 @@ class Outbound {
   /// may want it so (settings.h).
   bool owner_checks = false;
   std::atomic<bool> dead{false};
-  /// Counts the arenas that were taken back: what was remembered of one is good while it stands
-  /// still. Asked after a flight word was published.
-  std::atomic<std::uint32_t> arenas_gone{0};
+  /// Counts the arenas that came or were taken back: what was remembered of a key is good while it
+  /// stands still. A key may be used before its arena has come, by system calls until then. Asked
+  /// after a flight word was published.
+  std::atomic<std::uint32_t> arenas_changed{0};
 
   base::BiasedLock lock;  ///< guards the three that follow; below the locks of queue pairs
   RingProducer ring;

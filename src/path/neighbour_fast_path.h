@@ -139,7 +139,7 @@ class NeighbourFastPath {
     const bool done =
         peer.holds() && (!registered || known.own.holds()) && known.target.holds() &&
         !link.dead.load(std::memory_order_relaxed) &&
-        link.arenas_gone.load(std::memory_order_relaxed) == known.target.arenas_gone &&
+        link.arenas_changed.load(std::memory_order_relaxed) == known.target.arenas_changed &&
         copy(known.target);
     slot->clear();
     if (registered) memory::Flight::clear(memory::Hold::kLocal);

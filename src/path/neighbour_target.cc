@@ -85,8 +85,8 @@ TargetGrant grant_target(host::Outbound& link, const TargetPeer& peer, RemoteKey
       has(found.access, Access::kOneShot) || found.qpn != memory::KeyEntry::kAnyQueuePair) {
     return grant;
   }
-  // Before the look: one that goes meanwhile is noticed at the first use.
-  grant.arenas_gone = link.arenas_gone.load(std::memory_order_acquire);
+  // Before the look: one that comes or goes meanwhile is noticed at the first use.
+  grant.arenas_changed = link.arenas_changed.load(std::memory_order_acquire);
   grant.mapped = mapped_at(link, found);
   if ((grant.mapped == nullptr && !link.can_copy()) ||
       !grant.remember(key, *entry, found.version, found.base, found.length)) {

@@ -29,7 +29,7 @@ struct TargetPlace {
 struct TargetGrant : memory::GrantedRange<RemoteKey> {
   std::uint64_t flight = 0;
   std::byte* mapped = nullptr;    ///< where `base` is in this process, if it is in an arena
-  std::uint32_t arenas_gone = 0;  ///< of the link, when it was there
+  std::uint32_t arenas_changed = 0;  ///< of the link, when it was asked
   bool fence = false;             ///< has to be between the flight word and holds()
   std::uint64_t target = 0;       ///< where `base` is in the peer's
 };

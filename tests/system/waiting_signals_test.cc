@@ -199,6 +199,7 @@ TEST_P(WaitingSignals, one_that_comes_while_a_thread_serves_its_peer_ends_the_ca
         }
         target.thread.join();
         peer.put(true);
+        peer.get<bool>();  // the memory is there until nobody writes to it any more
       },
       [](const Wire& peer) {
         constexpr int kUnderWay = 8;
@@ -212,6 +213,10 @@ TEST_P(WaitingSignals, one_that_comes_while_a_thread_serves_its_peer_ends_the_ca
           program.connection.write(0);
         }
         news.join();
+        for (int i = 0; i < kUnderWay; ++i) {
+          WEFT_REQUIRE(program.queue.spin().status == IBV_WC_SUCCESS);
+        }
+        peer.put(true);
       });
 }
 

@@ -75,7 +75,7 @@ def channel_case(name, preload=""):
 
 # What the channel library does on any device, on one that pins memory above all.
 CHANNEL_CASES = (
-    "messages_of_all_sizes", "only_the_busy_one_grows", "memory_of_a_connection",
+    "messages_of_all_sizes", "the_busy_one_of_a_thousand_grows", "memory_of_a_connection",
     "shrinks_and_gives_memory_back", "growing_leaves_no_memory_behind", "a_budget_is_kept",
     "waiting_ends_with_its_deadline", "closing_delivers", "threads_use_different_channels",
     "a_descriptor_wakes_the_sleeper", "a_message_is_copied_where_the_caller_wants_it",

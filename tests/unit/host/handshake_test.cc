@@ -193,8 +193,11 @@ TEST_F(OutboundTest, maps_an_arena_of_the_size_that_was_told_and_no_other) {
   send(note, {memory.fd()});
   EXPECT_TRUE(link->arena(3).empty());
   note.arena_bytes = 8192;
+  EXPECT_TRUE(link->arena(3).empty());
+  const std::uint32_t before = link->arenas_changed.load();
   send(note, {memory.fd()});
   ASSERT_EQ(link->arena(3).size(), 8192u);
+  EXPECT_NE(link->arenas_changed.load(), before) << "who has not found it before looks again";
   memory.data()[77] = std::byte{5};
   EXPECT_EQ(link->arena(3)[77], std::byte{5});
   EXPECT_TRUE(link->arena(4).empty());
@@ -217,7 +220,7 @@ TEST_F(OutboundTest, unmaps_an_arena_that_is_gone_when_nobody_works_there_any_mo
   send(note, {memory.fd()});
   const auto mapped = link->arena(3);
   ASSERT_FALSE(mapped.empty());
-  const std::uint32_t before = link->arenas_gone.load();
+  const std::uint32_t before = link->arenas_changed.load();
   // A thread that has found it, and is in the middle of its copy.
   FlightSlot* const slot = page->flight();
   slot->put(FlightUse::kKey, flight_word(tables->tag(), false, 9));
@@ -225,7 +228,7 @@ TEST_F(OutboundTest, unmaps_an_arena_that_is_gone_when_nobody_works_there_any_mo
   send(note, {});
   EXPECT_FALSE(dead());
   EXPECT_TRUE(link->arena(3).empty()) << "nobody finds it any more";
-  EXPECT_NE(link->arenas_gone.load(), before) << "nor does who has found it before";
+  EXPECT_NE(link->arenas_changed.load(), before) << "nor does who has found it before";
   EXPECT_FALSE(link->release_arenas(*page));
   EXPECT_TRUE(is_mapped(mapped.data()));
   slot->put(FlightUse::kKey, flight_word(tables->tag() + 1, false, 9));  // elsewhere
