@@ -1,6 +1,6 @@
 // CRC-32 (gzip's) of bytes that are copied at the same time: one pass over them instead of two,
 // where the processor has AVX-512 with carry-less multiplication. Running values are those of
-// ISA-L's crc32_gzip_refl. Source and destination do not overlap. Reading the source may fault, and
+// crc32(). Source and destination do not overlap. Reading the source may fault, and
 // the caller guards it. Stateless, any thread.
 #pragma once
 
@@ -26,5 +26,8 @@ struct TwelveBytes {
 };
 std::uint32_t crc32_copy(std::uint32_t crc, const TwelveBytes& before, std::byte* to,
                          std::span<const std::byte> from);
+
+/// The same without a copy: the quickest way to the CRC of as many bytes.
+std::uint32_t crc32_by_blocks(std::uint32_t crc, std::span<const std::byte> bytes);
 
 }  // namespace weft::wire

@@ -1,23 +1,17 @@
 #include "wire/icrc.h"
 
-#include <isa-l/crc.h>
-
 #include <cstring>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/big_endian.h"
+#include "wire/crc32.h"
 #include "wire/crc32_copy.h"
 
 namespace weft::wire {
 namespace {
 
 constexpr std::size_t kLeadBytes = 8;
-
-std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes) {
-  if (bytes.empty()) return crc;
-  return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-}
 
 /// False until it is initialized, which does no harm.
 const bool copies_in_one_pass = has_crc32_copy();
