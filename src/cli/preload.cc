@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/version.h"
 #include "cli/sanitizer_options.h"
 #include "files/machine_addresses.h"
 #include "files/tree.h"
@@ -20,7 +21,6 @@
 namespace weft::cli {
 namespace {
 
-constexpr const char* kLibrary = "libweft-rdma.so";
 #if defined(__x86_64__)
 constexpr const char* kFolders[] = {"../lib", "../lib/x86_64-linux-gnu", "../lib64", "."};
 #else
@@ -33,6 +33,12 @@ std::string absolute(const std::string& path) {
   return getcwd(folder, sizeof folder) == nullptr ? path : fmt::format("{}/{}", folder, path);
 }
 
+/// As programs that link it find it: with the first number of the version.
+std::string library_name() {
+  const std::string_view version = base::version();
+  return fmt::format("libweft-rdma.so.{}", version.substr(0, version.find('.')));
+}
+
 Result<std::string> find_library() {
   if (const std::string given = environment_variable("WEFT_PRELOAD"); !given.empty()) {
     if (access(given.c_str(), R_OK) == 0) return absolute(given);
@@ -43,14 +49,16 @@ Result<std::string> find_library() {
   if (length <= 0) return fail(Errc::kSystem, "/proc is not there: set WEFT_PRELOAD");
   const std::string_view whole(self, static_cast<std::size_t>(length));
   const std::string_view folder = whole.substr(0, whole.rfind('/'));
+  const std::string name = library_name();
   for (const char* candidate : kFolders) {
     char resolved[PATH_MAX];
-    const std::string path = fmt::format("{}/{}/{}", folder, candidate, kLibrary);
-    if (realpath(path.c_str(), resolved) != nullptr) return std::string(resolved);
+    if (realpath(fmt::format("{}/{}", folder, candidate).c_str(), resolved) == nullptr) continue;
+    // The link stays as it is: it outlives an upgrade, and so does what `weft env` prints.
+    const std::string path = fmt::format("{}/{}", resolved, name);
+    if (access(path.c_str(), R_OK) == 0) return path;
   }
-  return fail(
-      Errc::kNotFound,
-      fmt::format("{} is not where {} belongs: set WEFT_PRELOAD to its path", kLibrary, whole));
+  return fail(Errc::kNotFound,
+              fmt::format("{} is not where {} belongs: set WEFT_PRELOAD to its path", name, whole));
 }
 
 bool is_of_this_machine(const Gid& address) {

@@ -75,6 +75,13 @@ TEST(Loading, threads_keep_their_small_stacks_and_use_verbs_on_them) {
   EXPECT_TRUE(by_frames.says("did small_stacks")) << by_frames.output;
 }
 
+// The C library's unwinder goes through frames of weft's, which has an unwinder of its own.
+TEST(Loading, a_thread_is_cancelled_in_a_call_that_weft_stands_before) {
+  const Ended ended = test::weft({"run", "--", WEFT_BIN_DIR "/verbs_client", "cancelled"});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_TRUE(ended.says("did cancelled")) << ended.output;
+}
+
 TEST(Loading, a_program_that_loads_the_verbs_late_uses_them) {
   const Ended ended = Started({WEFT_BIN_DIR "/late_loader", kRdma,
                                WEFT_BIN_DIR "/../lib/libverbs_module.so", "work", "small_stacks"})

@@ -2,10 +2,12 @@
 // with sanitizers (sanitizers_test.cc), or as a part of a program that loads it late
 // (loading_test.cc). Its arguments say what it does; the exit status is 0 when that went as it
 // should.
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -354,6 +356,27 @@ void flags_by_ioctl() {
   finish(client);
 }
 
+// ---- a thread that is cancelled while it waits in a call that weft stands before ----------------
+
+void* open_for_good(void* path) {
+  return reinterpret_cast<void*>(std::intptr_t{open(static_cast<const char*>(path), O_WRONLY)});
+}
+void cancelled() {
+  char folder[] = "/tmp/weft-cancelled-XXXXXX";
+  NEED(mkdtemp(folder) != nullptr);
+  char path[64];
+  std::snprintf(path, sizeof path, "%s/fifo", folder);
+  NEED(mkfifo(path, 0600) == 0);
+  pthread_t thread;
+  NEED(pthread_create(&thread, nullptr, open_for_good, path) == 0);
+  usleep(100'000);  // It waits by now, or will come to a place where it is cancelled.
+  NEED(pthread_cancel(thread) == 0);
+  void* result = nullptr;
+  NEED(pthread_join(thread, &result) == 0);
+  NEED(result == PTHREAD_CANCELED);
+  NEED(unlink(path) == 0 && rmdir(folder) == 0);
+}
+
 // ---- what a sanitizer has to find ---------------------------------------------------------------
 
 void overflow() {
@@ -396,6 +419,7 @@ constexpr struct {
               {"leak", leak},
               {"race", race},
               {"undefined", undefined},
+              {"cancelled", cancelled},
               {"small_stacks", small_stacks},
               {"flags_by_ioctl", flags_by_ioctl}};
 
