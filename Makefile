@@ -1,10 +1,11 @@
 # The commands of this checkout; scripts/ holds what they do. CMake does the building.
-.PHONY: help demo test build bench soak interop docs clean
+.PHONY: help demo test build install uninstall bench soak interop docs clean
 
 help:
 	@echo 'make demo    install what is missing, build, and show weft at work'
 	@echo 'make test    install what is missing, build, and run all tests'
 	@echo 'make build   build/bin/weft, build/lib/libweft.so'
+	@echo 'make install PREFIX=/usr/local; make uninstall removes it again; DESTDIR= as usual'
 	@echo 'make bench   measure; the results also go to build/bench.json'
 	@echo 'make soak    100,000 simulated worlds, stress tests, mistakes that tests have to notice,'
 	@echo '             and a minute for each fuzz target'
@@ -14,6 +15,9 @@ help:
 
 demo test build bench soak interop docs:
 	@scripts/$@
+
+install uninstall:
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/$@
 
 clean:
 	rm -rf build

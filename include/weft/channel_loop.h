@@ -66,7 +66,8 @@ class Loop {
   bool run(Deadline deadline) {
     for (;;) {
       const std::uint64_t seen = context_.events();
-      const bool any = start_fresh() | resume_ready();
+      const bool started = start_fresh();
+      const bool any = resume_ready() || started;
       if (tasks_.empty() && fresh_.empty()) return true;
       if (any) continue;
       if (std::chrono::steady_clock::now() >= deadline) return false;
