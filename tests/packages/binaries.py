@@ -65,6 +65,30 @@ def of_interface(name: str, exported: list[str], headers: str) -> list[str]:
     return problems
 
 
+def listed_in(symbols_file: str, soname: str) -> set[str]:
+    """The symbols that the Debian package promises for one library, with their versions."""
+    listed: set[str] = set()
+    of_this = False
+    for line in symbols_file.splitlines():
+        if not line.startswith(" "):
+            of_this = line.split()[0] == soname
+        elif of_this:
+            listed.add(line.split()[0])
+    return listed
+
+
+def of_symbols_file(name: str, symbols: list[elf.Symbol], listed: set[str]) -> list[str]:
+    def versioned(symbol: elf.Symbol) -> str:
+        # The name of a version is a symbol, too, of that version.
+        own = symbol.name if symbol.name.startswith("WEFT_") else "Base"
+        return f"{symbol.name}@{symbol.version or own}"
+    offered = {versioned(s) for s in symbols if s.defined}
+    return ([f"{name}: offers {symbol}, which packaging/debian/libweft0.symbols lacks"
+             for symbol in sorted(offered - listed)] +
+            [f"{name}: packaging/debian/libweft0.symbols promises {symbol}, which is gone"
+             for symbol in sorted(listed - offered)])
+
+
 def of_soname(name: str, entries: dict[str, list[str]], expected: str) -> list[str]:
     return [] if entries["SONAME"] == [expected] else [f"{name}: SONAME is {entries['SONAME']}"]
 
@@ -116,7 +140,10 @@ class Check:
         patterns = patterns_of((self.root / export_map).read_text())
         self.problems += of_exports(path.name, exported, patterns)
         stem = path.name.split(".so")[0]
-        self.problems += of_soname(path.name, entries, f"{stem}.so.{self.major}")
+        soname = f"{stem}.so.{self.major}"
+        self.problems += of_soname(path.name, entries, soname)
+        promised = (self.root / "packaging/debian/libweft0.symbols").read_text()
+        self.problems += of_symbols_file(path.name, symbols, listed_in(promised, soname))
 
     def program(self, path: Path, allowed: frozenset[str], alone: bool) -> None:
         symbols, _ = self.file(path, allowed, alone)

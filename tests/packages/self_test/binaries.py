@@ -63,6 +63,13 @@ class Binaries(unittest.TestCase):
         self.assertEqual(binaries.of_interface("x", names, headers), [])
         self.assertEqual(len(binaries.of_interface("x", ["weft::A::hidden()"], headers)), 1)
 
+    def test_the_symbols_file_has_to_be_as_the_library(self) -> None:
+        text = "liba.so.0 p\n other@V 1\nlibx.so.0 p #MINVER#\n ibv_open_device@Base 1\n _ZGVx@WEFT_0 1\n"
+        listed = binaries.listed_in(text, "libx.so.0")
+        self.assertEqual(binaries.of_symbols_file("x", self.symbols, listed), [])
+        self.assertEqual(len(binaries.of_symbols_file("x", self.symbols, listed | {"gone@V"})), 1)
+        self.assertEqual(len(binaries.of_symbols_file("x", self.symbols, set())), 2)
+
     def test_another_soname_is_noticed(self) -> None:
         self.assertEqual(binaries.of_soname("x", {"SONAME": ["a.so.0"]}, "a.so.0"), [])
         self.assertEqual(len(binaries.of_soname("x", {"SONAME": []}, "a.so.0")), 1)
