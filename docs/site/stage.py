@@ -19,7 +19,7 @@ SECTIONS = {"tutorial": "Tutorial", "how-to": "How-to", "reference": "Reference"
             "explanation": "Explanation", "engineering": "Engineering"}
 # Pages that are elsewhere on the site than in the project: those for engineers lie in docs/ itself, and
 # these are not for them, or lie outside.
-PLACES = {"docs/index.md": "index.md", "docs/ci.md": "ci.md",
+PLACES = {"docs/index.md": "index.md", "docs/ci.md": "ci.md", "docs/install.md": "install.md",
           "docs/clients.md": "reference/clients.md", "docs/engineering.md": "engineering/index.md",
           "CONTRIBUTING.md": "engineering/contributing.md",
           "CHANGELOG.md": "engineering/changelog.md"}
