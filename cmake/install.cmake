@@ -26,7 +26,10 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/weft-config.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/weft-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/weft-config.cmake
-  ${PROJECT_BINARY_DIR}/weft-config-version.cmake DESTINATION ${package_folder})
+  ${PROJECT_BINARY_DIR}/weft-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/integrations/cmake/WeftAddTest.cmake DESTINATION ${package_folder})
+install(FILES ${PROJECT_SOURCE_DIR}/integrations/pytest/pytest_weft.py
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/weft/pytest)
 
 # weft_pkg_config(name library description): the same for pkg-config.
 function(weft_pkg_config name library description)

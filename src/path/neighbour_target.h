@@ -28,10 +28,10 @@ struct TargetPlace {
 /// A key that was checked before, for the fast path.
 struct TargetGrant : memory::GrantedRange<RemoteKey> {
   std::uint64_t flight = 0;
-  std::byte* mapped = nullptr;    ///< where `base` is in this process, if it is in an arena
+  std::byte* mapped = nullptr;       ///< where `base` is in this process, if it is in an arena
   std::uint32_t arenas_changed = 0;  ///< of the link, when it was asked
-  bool fence = false;             ///< has to be between the flight word and holds()
-  std::uint64_t target = 0;       ///< where `base` is in the peer's
+  bool fence = false;                ///< has to be between the flight word and holds()
+  std::uint64_t target = 0;          ///< where `base` is in the peer's
 };
 
 /// The connected queue pair of the peer.

@@ -35,12 +35,18 @@ def foreign_headers(listed: str, prefix: Path) -> list[str]:
             and any(f"/{package}/" in word for package in ("tl", "fmt", "spdlog", "nlohmann"))]
 
 
+def library_folder(prefix: Path) -> str:
+    return str(next(prefix.glob("lib*/**/libweft.so")).parent)
+
+
 def build_with_cmake(compiler: str, prefix: Path, work: Path) -> Path:
     build = work / f"cmake-{compiler}"
     run("cmake", "-S", HERE / "consumer", "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}",
         f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_FLAGS={' '.join(STRICT)}",
         "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF")
     run("cmake", "--build", build)
+    run("ctest", "--test-dir", build, "--output-on-failure",
+        environment={"LD_LIBRARY_PATH": library_folder(prefix)})
     return build
 
 
@@ -61,7 +67,7 @@ def build_with_pkg_config(compiler: str, prefix: Path, work: Path) -> Path:
 
 def use(build: Path, prefix: Path) -> None:
     """Runs what was built. Only channels are in need of `weft run`."""
-    library_path = {"LD_LIBRARY_PATH": str(next(prefix.glob("lib*/**/libweft.so")).parent)}
+    library_path = {"LD_LIBRARY_PATH": library_folder(prefix)}
     said = run(build / "verbs", environment=library_path)
     if "wrote; refused: " not in said:
         sys.exit(f"verbs said {said}")
