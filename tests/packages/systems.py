@@ -1,12 +1,14 @@
 """The packages in bare systems, which have nothing but what every Debian has, perftest, and no network
 but loopback: from the tarball to a running ib_write_bw in two commands, where there is not even a C++
 library; and installed as Debian packages, used, and removed without a trace. Each as root and as
-somebody who may do nothing.
+somebody who may do nothing; the GitHub action as the latter,
+and what the Dockerfile makes as nobody.
 
     systems.py --packages build/packages --images build/systems [--suite host]..."""
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from pathlib import Path
 from bare_system import BareSystem, make_image
 
 USERS = (0, 4711)
+NOBODY = 65534
 WRITE = """
 timeout 100 {weft} run -- ib_write_bw --iters 1000 >/tmp/server.log 2>&1 &
 server=$!
@@ -28,6 +31,14 @@ wait $server && grep -A1 '#bytes' /tmp/client.log; status=$?
 rm -f /tmp/server.log /tmp/client.log
 exit $status
 """
+
+
+# The GitHub action's own steps, and a job's step behind them.
+ACTION = """
+cd $(mktemp -d) && export RUNNER_TEMP=$PWD GITHUB_PATH=$PWD/path GITHUB_ENV=$PWD/env GITHUB_OUTPUT=$PWD/output &&
+WEFT_ARCHIVE=/tmp/{tarball} /tmp/action/install &&
+export PATH=$(cat path):$PATH && /tmp/action/check"""
+STEPS = Path(__file__).resolve().parents[2] / "integrations/github"
 
 
 def write_with(system: BareSystem, weft: str, user: int, before: str = "true") -> str:
@@ -47,6 +58,12 @@ def try_tarball(system: BareSystem, tarball: Path) -> list[str]:
         folder = f"/tmp/of-{user}"
         unpack = f"mkdir {folder} && cd {folder} && tar xf /tmp/{tarball.name}"
         problems.append(write_with(system, "./weft-*/bin/weft", user, unpack))
+    shutil.copytree(STEPS, system.root / "tmp/action")
+    problems.append(write_with(system, "weft", USERS[1], ACTION.format(tarball=tarball.name)))
+    # As integrations/docker/Dockerfile has it.
+    made = system.run(f"tar xf /tmp/{tarball.name} -C /opt && ln -s /opt/weft-*/bin/weft /usr/local/bin/weft")
+    problems.append(made.stdout if made.returncode != 0 else
+                    write_with(system, "/usr/local/bin/weft", NOBODY))
     return problems
 
 
