@@ -86,7 +86,7 @@ class Channel {
   }
 
   /// Waits; nothing when none comes in time.
-  std::optional<rdma_ucm_event_resp> next(int timeout_ms = 5000) const {
+  std::optional<rdma_ucm_event_resp> next(int timeout_ms = 20'000) const {
     pollfd entry{fd_, POLLIN, 0};
     if (poll(&entry, 1, timeout_ms) != 1) return {};
     rdma_ucm_event_resp event{};
@@ -99,7 +99,7 @@ class Channel {
                    rdma_ucm_get_event{reinterpret_cast<std::uint64_t>(&event)}, sizeof event);
   }
   /// The next event's code, and that there is one.
-  EventCode next_code(int timeout_ms = 5000) const {
+  EventCode next_code(int timeout_ms = 20'000) const {
     const auto event = next(timeout_ms);
     return event ? static_cast<EventCode>(event->event) : static_cast<EventCode>(~0U);
   }
