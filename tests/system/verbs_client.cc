@@ -391,9 +391,9 @@ void leak() {
   lost = nullptr;
 }
 
-int shared = 0;
+volatile int shared = 0;  // each of its accesses is made, and one of many is caught
 void* add(void*) {
-  for (int i = 0; i < 100'000; ++i) ++shared;
+  for (int i = 0; i < 100'000; ++i) shared = shared + 1;
   return nullptr;
 }
 void race() {
