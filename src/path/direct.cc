@@ -410,8 +410,14 @@ class DirectPath final : public Initiator {
     if (wqe.datagram.qpn == kMulticastQpn) return multicast(qp, wqe);
     const auto table = directory_.find(wqe.datagram.destination.gid, wqe.datagram.qpn);
     if (table == nullptr && neighbours_ != nullptr) {
-      if (neighbours_->send_datagram(qp, wqe)) return done(qp, wqe);
-      return wait_until(qp, qp.shared->scheduler->now() + kNeighbourRecheck_ns);
+      switch (neighbours_->send_datagram(qp, wqe)) {
+        case Neighbours::Datagram::kWaits:
+          return wait_until(qp, qp.shared->scheduler->now() + kNeighbourRecheck_ns);
+        case Neighbours::Datagram::kSent:
+          return next(qp);
+        case Neighbours::Datagram::kNobodyHears:
+          return done(qp, wqe);
+      }
     }
     QueuePair* peer = table != nullptr ? table->find(wqe.datagram.qpn) : nullptr;
     const CompletionStatus status =

@@ -22,13 +22,17 @@ void Initiator::forget_progress() {
   not_before_ = 0;
 }
 
-Step Initiator::done(queue::QueuePair& qp, const queue::SendWqe& wqe) {
+Step Initiator::next(const queue::QueuePair& qp) {
   offset_ = 0;
   started_ = false;
   waiting_since_ = 0;
   retries_rnr_ = qp.attributes.rnr_retry;
-  complete_front(qp, CompletionStatus::kSuccess, wqe.length);
   return Step::kNext;
+}
+
+Step Initiator::done(queue::QueuePair& qp, const queue::SendWqe& wqe) {
+  complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+  return next(qp);
 }
 
 Step Initiator::fail(queue::QueuePair& qp, CompletionStatus status) {

@@ -40,6 +40,8 @@ class Initiator : public queue::Path {
   explicit Initiator(const queue::QueuePair& qp)
       : reliable_(qp.service == Service::kReliableConnection) {}
 
+  /// The front element is gone, and the next one begins.
+  Step next(const queue::QueuePair& qp);
   /// The front element is complete.
   Step done(queue::QueuePair& qp, const queue::SendWqe& wqe);
   /// The front element fails. A reliable queue pair dies of it, an unreliable one stops sending.

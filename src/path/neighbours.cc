@@ -380,14 +380,15 @@ void Neighbours::fail_paths_of(const host::Outbound& link) {
 
 // ---- datagrams ------------------------------------------------------------------------------
 
-bool Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
+Neighbours::Datagram Neighbours::send_datagram(QueuePair& qp, queue::SendWqe& wqe) {
   const queue::SendWqe::Datagram& to = wqe.datagram;
   auto reached = presence_->reach(to.destination.gid, to.qpn);
-  if (!reached) return true;  // nobody hears it
+  if (!reached) return Datagram::kNobodyHears;
   host::Outbound& link = **reached;
   if (!link.usable()) link.receive(0);
-  if (link.dead.load(std::memory_order_acquire)) return true;
-  return link.usable() && put_datagram(link, qp, wqe);
+  if (link.dead.load(std::memory_order_acquire)) return Datagram::kNobodyHears;
+  const bool sent = link.usable() && put_datagram(link, qp, wqe, Completes::kYes);
+  return sent ? Datagram::kSent : Datagram::kWaits;
 }
 
 /// Waits for the welcome, as a program that posts and ends may never poll; not for one that was
@@ -428,13 +429,14 @@ bool Neighbours::send_multicast(QueuePair& qp, queue::SendWqe& wqe,
     qp.count(obs::Counter::kDroppedMessages);
   }
   for (const auto& link : ready) {
-    if (!put_datagram(*link, qp, wqe)) qp.count(obs::Counter::kDroppedMessages);
+    if (!put_datagram(*link, qp, wqe, Completes::kNo)) qp.count(obs::Counter::kDroppedMessages);
   }
   return true;
 }
 
 /// False: there is no room.
-bool Neighbours::put_datagram(host::Outbound& link, QueuePair& qp, queue::SendWqe& wqe) {
+bool Neighbours::put_datagram(host::Outbound& link, QueuePair& qp, queue::SendWqe& wqe,
+                              Completes completes) {
   const queue::SendWqe::Datagram& to = wqe.datagram;
   {
     const std::lock_guard guard(link.lock);
@@ -457,10 +459,10 @@ bool Neighbours::put_datagram(host::Outbound& link, QueuePair& qp, queue::SendWq
     header.immediate = wqe.immediate;
     header.bytes = bytes;
     // The caller has checked the list; one that cannot be read after all is not sent.
-    if (gather(qp, wqe, 0, {record->payload + sizeof part, wqe.length}) !=
-        CompletionStatus::kSuccess) {
-      return true;
-    }
+    const bool read = gather(qp, wqe, 0, {record->payload + sizeof part, wqe.length}) ==
+                      CompletionStatus::kSuccess;
+    if (completes == Completes::kYes) complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+    if (!read) return true;
     link.ring.publish(header, {nullptr, 0});
   }
   link.ring_doorbell();

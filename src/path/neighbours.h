@@ -38,9 +38,12 @@ class Neighbours {
   /// end, and what has reached its host by then is not flushed. No lock held.
   void drain_rings();
 
-  /// A datagram for another process. False: ask again soon, its process has not answered, or its
-  /// ring is full.
-  bool send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);
+  /// A datagram for another process, the front element of its queue pair. kWaits: ask again soon,
+  /// its process has not answered, or its ring is full. kSent: it is complete too, and was before
+  /// the process could see it: a program that waits for the events of both does not see the reply
+  /// first.
+  enum class Datagram : std::uint8_t { kWaits, kSent, kNobodyHears };
+  Datagram send_datagram(queue::QueuePair& qp, queue::SendWqe& wqe);
   /// A datagram for each other process with members of the group, but those that `skips` names.
   /// False: one has not answered yet, or its ring is full, and nobody got it; whoever insists
   /// leaves that one out, now and until it goes on.
@@ -100,7 +103,9 @@ class Neighbours {
   bool collect(host::Outbound& link);
   void fail_paths_of(const host::Outbound& link);
   static void first_contact(host::Outbound& link);
-  bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe);
+  enum class Completes : bool { kNo, kYes };
+  bool put_datagram(host::Outbound& link, queue::QueuePair& qp, queue::SendWqe& wqe,
+                    Completes completes);
 
   std::unique_ptr<host::Presence> presence_;
   const std::atomic<std::uint32_t>& links_;  ///< how many there are that may bring something

@@ -251,7 +251,7 @@ TEST_F(OutboundTest, leaves_no_descriptor_behind_whatever_came) {
     ASSERT_TRUE(fresh.there.send(std::as_bytes(std::span(&note, 1)), fds));
     other.receive(0);
   }
-  EXPECT_EQ(open_fds(), before);
+  EXPECT_LE(open_fds(), before);  // fewer: of a test before this one some were still being closed
 }
 
 }  // namespace
