@@ -1,12 +1,13 @@
 // Thousands of short conversations over bad networks. A failing one is repeated with
 // --gtest_filter='*bad_network*' after setting kFirstSeed to the seed that it names and kRuns to 1.
+#include "support/sanitized.h"
 #include "unit/transport/random_pair.h"
 
 namespace weft::test {
 namespace {
 
 constexpr std::uint64_t kFirstSeed = 1;
-constexpr std::uint64_t kRuns = 2500;
+constexpr std::uint64_t kRuns = kSanitized ? 500 : 2500;
 constexpr std::uint64_t kRequests = 25;
 constexpr int kMostSteps = 100'000;
 

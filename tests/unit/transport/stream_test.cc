@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "support/sanitized.h"
 #include "transport/stream_receiver.h"
 #include "transport/stream_sender.h"
 #include "transport/timing.h"
@@ -254,7 +255,7 @@ TEST(AckDelay, is_tried_less_often_the_more_often_it_was_in_vain) {
 
 // ---- both ------------------------------------------------------------------------------------
 
-constexpr std::uint64_t kStreams = 3000;
+constexpr std::uint64_t kStreams = test::kSanitized ? 600 : 3000;
 constexpr std::uint32_t kFrames = 400;
 
 /// Numbers from a sender to a receiver, over a link drawn from a seed.
