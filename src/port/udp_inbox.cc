@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <span>
 #include <utility>
 
@@ -53,9 +54,17 @@ void read_header_fields(msghdr& header, Arrival& out) {
 /// Where joined frames may be cut takes trying; what looks like headers in more places is dropped.
 constexpr std::size_t kMostCuts = 64;
 /// How often the book learns where a sender that counts has come to.
-constexpr std::uint16_t kNotedEach = 1024;
+constexpr std::uint16_t kNotedEach = 64;
 /// So many datagrams a sender that counts may have sent meanwhile.
 constexpr std::uint16_t kMostMissed = 64;
+
+/// To a few milliseconds.
+Nanoseconds rough_time() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<Nanoseconds>(now.tv_sec) * 1'000'000'000 +
+         static_cast<Nanoseconds>(now.tv_nsec);
+}
 
 /// Reads a datagram and where it comes from, and nothing else.
 ssize_t receive_from(int fd, std::span<std::byte> into, SocketAddress& from) {
@@ -228,7 +237,7 @@ bool UdpInbox::begins_behind_gap(std::size_t bytes) {
   if (!real) return false;
   const bool known = counts_ || noted_;
   if (known ? static_cast<std::uint16_t>(*real - first_identification_) > kMostMissed
-            : !identifications_.accept(incoming_.flow.source, incoming_.flow.source_port, *real)) {
+            : !may_have(*real)) {
     return false;
   }
   next_identification_ = *real;
@@ -274,13 +283,18 @@ wire::Icrc UdpInbox::icrc_of(std::span<std::byte> bytes, std::uint16_t identific
   return icrc;
 }
 
+/// The sender is one that would use this identification now, as far as the book knows.
+bool UdpInbox::may_have(std::uint16_t identification) {
+  return identifications_.accept(incoming_.flow.source, incoming_.flow.source_port, identification,
+                                 rough_time());
+}
+
 /// A frame had the identification that was likely.
 void UdpInbox::on_expected() {
   if (counts_) {
     next_identification_ = static_cast<std::uint16_t>(first_identification_ + 1);
     if (next_identification_ % kNotedEach == 0) {
-      identifications_.accept(incoming_.flow.source, incoming_.flow.source_port,
-                              first_identification_);
+      may_have(first_identification_);
     }
   } else if (!noted_) {
     identifications_.note_place(incoming_.flow.source, incoming_.flow.source_port);
@@ -299,10 +313,7 @@ bool UdpInbox::check(std::span<std::byte> bytes, std::uint16_t place) {
   if (!local_.is_ipv4()) return false;
   const auto real = wire::recover_identification(icrc.remainder(stored),
                                                  bytes.size() - wire::kIcrcSize, identification);
-  if (!real || (*real != place && !identifications_.accept(incoming_.flow.source,
-                                                           incoming_.flow.source_port, *real))) {
-    return false;
-  }
+  if (!real || (*real != place && !may_have(*real))) return false;
   first_identification_ = static_cast<std::uint16_t>(*real - place);
   counts_ = first_identification_ != 0;
   next_identification_ = counts_ ? static_cast<std::uint16_t>(first_identification_ + 1) : 0;

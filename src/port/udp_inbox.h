@@ -74,6 +74,7 @@ class UdpInbox {
   bool may_take_last_first() const;
   std::span<std::byte> segment(std::size_t index) const;
   wire::Icrc icrc_of(std::span<std::byte> bytes, std::uint16_t identification) const;
+  bool may_have(std::uint16_t identification);
   void on_expected();
   bool check(std::span<std::byte> bytes, std::uint16_t place);
 
