@@ -91,6 +91,7 @@ void Node::start_card(std::uint32_t index) {
   setup.name = fmt::format("node{}{}", number_, static_cast<char>('a' + index));
   setup.kind = spec.kind;
   setup.path = spec_.path;
+  setup.contexts = spec_.contexts;
   if (spec.kind == verbs::NodeKind::kHost) setup.max_queue_pairs = kHostQueuePairs;
   for (std::size_t port = 0; port < spec.ports.size(); ++port) {
     setup.ports.push_back(

@@ -39,6 +39,7 @@ struct NodeSpec {
   std::uint32_t processes = 1;
   verbs::PathPolicy path = verbs::PathPolicy::kAutomatic;
   sim::NodeMemory::Settings memory;
+  path::ContextSettings contexts = {};
   Nanoseconds poll_delay_ns = 0;  ///< how long its programs sleep before they look for completions
 };
 
