@@ -2,6 +2,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -410,6 +411,20 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer,
   return true;
 }
 
+/// The same, with the lock of the queue pair that is read. Nothing: the answer is not owed.
+[[gnu::noinline]] std::optional<bool> next_read_of_context(RcResponder& rs, QueuePair& qp,
+                                                           RcAnswer& answer,
+                                                           network::OutFrame& frame) {
+  // Not waited for, since memory may be kept.
+  const std::unique_lock guard(answer.target->recv_lock, std::try_to_lock);
+  if (!guard) {
+    qp.shared->scheduler->run_soon(qp);
+    return false;
+  }
+  if (next_read_response(rs, qp, answer, frame)) return true;
+  return {};
+}
+
 void build_atomic_response(const QueuePair& qp, RcAnswer& answer, network::OutFrame& frame) {
   begin_frame(qp, answer.first_psn, frame);
   frame.headers.bth.opcode = in_service(qp, wire::Opcode::kRcAtomicAcknowledge);
@@ -494,16 +509,11 @@ bool next_answer(RcResponder& rs, QueuePair& qp, network::OutFrame& frame) {
       build_atomic_response(qp, answer, frame);
       return true;
     }
-    std::unique_lock<base::BiasedLock> guard;
     if (is_context(qp)) [[unlikely]] {
-      // Not waited for, since memory may be kept.
-      guard = std::unique_lock(answer.target->recv_lock, std::try_to_lock);
-      if (!guard) {
-        qp.shared->scheduler->run_soon(qp);
-        return false;
-      }
+      if (const auto built = next_read_of_context(rs, qp, answer, frame)) return *built;
+    } else if (next_read_response(rs, qp, answer, frame)) {
+      return true;
     }
-    if (next_read_response(rs, qp, answer, frame)) return true;
   }
   if (!rs.stream.owes()) return false;
   build_acknowledge(rs, qp, frame);
