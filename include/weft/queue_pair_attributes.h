@@ -14,7 +14,8 @@ namespace weft {
 enum class Service : std::uint8_t {
   kReliableConnection,
   kUnreliableConnection,
-  kUnreliableDatagram
+  kUnreliableDatagram,
+  kReliableDatagram  ///< C++ only: libibverbs has no type for it
 };
 std::string_view to_string(Service service);
 

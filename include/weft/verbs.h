@@ -54,6 +54,9 @@ struct DeviceOptions {
   std::string name = "weft0";
   NodeKind kind = NodeKind::kHost;
   PathPolicy path = PathPolicy::kAutomatic;
+  // The reliable datagram service (docs/reliable-datagram.md).
+  bool one_message = false;  ///< of a context may be outstanding, as InfiniBand has it
+  std::chrono::milliseconds context_idle{30'000};  ///< unused for so long, it is taken down
   std::uint32_t max_queue_pairs = 0;    ///< 0: 1,048,576 for a host, 8 for an I/O adapter
   std::vector<PortOptions> ports = {};  ///< none: one port with an address of its own
   // Captures and faults (docs/reference/captures-and-faults.md); both imply kFramed. WEFT_PATH,
@@ -74,6 +77,7 @@ struct DeviceInfo {
   std::uint32_t max_inline_bytes = 0;
   std::uint32_t max_completions = 0;
   std::uint32_t max_rd_atomic = 0;
+  std::uint32_t max_contexts = 0;  ///< of the reliable datagram service: `max_ee`
 };
 
 enum class AsyncEventKind : std::uint8_t {

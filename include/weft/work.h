@@ -116,6 +116,7 @@ enum class CompletionStatus : std::uint8_t {
   kRemoteOperationError = 11,
   kRetryExceeded = 12,
   kRnrRetryExceeded = 13,
+  kRemoteInvalidRdRequest = 15,  ///< no such reliable datagram queue pair, or another Q_Key
 };
 
 std::string_view to_string(CompletionStatus status);

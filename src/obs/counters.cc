@@ -46,6 +46,19 @@ constexpr CounterRow kTable[] = {
      "completions lost because their queue was full"},
     {Counter::kAsyncEventsDropped, "async_events_dropped", "events",
      "asynchronous events that nobody fetched in time"},
+    {Counter::kContextsMade, "contexts_made", "contexts",
+     "end-to-end contexts of the reliable datagram service that were made with a peer"},
+    {Counter::kContextsRefused, "contexts_refused", "requests",
+     "requests for a context that were not granted"},
+    {Counter::kContextsFailed, "contexts_failed", "contexts",
+     "contexts whose peer did not answer, or not as it should"},
+    {Counter::kContextsIdle, "contexts_idle", "contexts",
+     "contexts that were taken down since nobody used them"},
+    {Counter::kUnknownContexts, "unknown_contexts", "frames",
+     "frames for a context that does not exist"},
+    {Counter::kResyncsSent, "resyncs_sent", "events",
+     "times that a context gave up messages of its own, and began anew behind them"},
+    {Counter::kResyncs, "resyncs", "frames", "times that a peer did"},
 };
 static_assert(std::size(kTable) == static_cast<std::size_t>(Counter::kCount));
 

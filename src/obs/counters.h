@@ -40,6 +40,13 @@ enum class Counter : std::uint8_t {
   kVanishedMemory,
   kCompletionOverruns,
   kAsyncEventsDropped,
+  kContextsMade,
+  kContextsRefused,
+  kContextsFailed,
+  kContextsIdle,
+  kUnknownContexts,
+  kResyncsSent,
+  kResyncs,
   kCount,
 };
 

@@ -164,7 +164,7 @@ class DirectPath final : public Initiator {
     if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
     target::report(peer, refusal);
     if (!reliable_) return complete_dropped(qp, wqe);
-    fail_queue_pair(peer);
+    if (!datagram_) fail_queue_pair(peer);
     return fail(qp, status_of(refusal));
   }
 
@@ -180,6 +180,35 @@ class DirectPath final : public Initiator {
       Flight::clear(Hold::kPeer);
     }
     return look_up_peer(qp);
+  }
+
+  /// The peer that the element is for.
+  QueuePair* find_peer(QueuePair& qp, const SendWqe& wqe) {
+    return datagram_ ? find_datagram_peer(wqe) : find_peer(qp);
+  }
+
+  [[gnu::noinline]] QueuePair* find_datagram_peer(const SendWqe& wqe) {
+    const queue::Route& route = queue::SendQueue::route_of(wqe);
+    peer_table_ = directory_.find(route.destination.gid, route.qpn);
+    if (peer_table_ == nullptr) return nullptr;
+    QueuePair* const peer = peer_table_->find(route.qpn);
+    if (peer == nullptr) return nullptr;
+    const bool takes = peer->service == Service::kReliableDatagram && peer->can_receive() &&
+                       peer->local_gid == route.destination.gid && peer->path != nullptr &&
+                       peer->path->frame_receiver() == nullptr;
+    if (takes && peer->attributes.qkey == route.qkey) return peer;
+    if (takes) peer->count(obs::Counter::kBadQKey);
+    Flight::clear(Hold::kPeer);
+    return nullptr;
+  }
+
+  /// Nobody takes the element now. A connection waits for its peer; of another address of this
+  /// process it is known at once whether it is there.
+  Step no_taker(QueuePair& qp, SendWqe& wqe) {
+    if (!datagram_) return no_peer(qp, wqe);
+    if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
+    return fail(qp, peer_table_ == nullptr ? CompletionStatus::kRetryExceeded
+                                           : CompletionStatus::kRemoteInvalidRdRequest);
   }
 
   [[gnu::noinline]] QueuePair* look_up_peer(QueuePair& qp) {
@@ -231,7 +260,9 @@ class DirectPath final : public Initiator {
   /// Finds out what fast_post() needs to know next time; this time the send queue executes it.
   [[gnu::noinline, gnu::cold]] bool remember(QueuePair& qp, const Sge& sge,
                                              const RemoteAddress& remote) {
-    if (!base::fast_paths.on() || qp.extended_initiator || find_peer(qp) == nullptr) return false;
+    if (!base::fast_paths.on() || qp.extended_initiator || datagram_ || find_peer(qp) == nullptr) {
+      return false;
+    }
     const bool serves =
         peer_->shared->serves_rdma && has(peer_->attributes.access, Access::kRemoteWrite);
     if (serves && sge.length != 0) {
@@ -291,8 +322,8 @@ class DirectPath final : public Initiator {
   }
 
   Step write(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-    QueuePair* peer = find_peer(qp);
-    if (peer == nullptr) return no_peer(qp, wqe);
+    QueuePair* peer = find_peer(qp, wqe);
+    if (peer == nullptr) return no_taker(qp, wqe);
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     if (n > 0) {
       const auto to = remote_place(qp, wqe, *peer, n, Access::kRemoteWrite);
@@ -328,7 +359,7 @@ class DirectPath final : public Initiator {
   /// The immediate of a write whose data has landed.
   Step notify(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     const std::lock_guard guard(peer.recv_lock);
-    if (!peer.can_receive()) return no_peer(qp, wqe);
+    if (!peer.can_receive()) return no_taker(qp, wqe);
     queue::ReceiveWqe* buffer = target::take_receive(peer);
     if (buffer == nullptr) return receiver_not_ready(qp, wqe, peer);
     target::notify(peer, buffer, message_info(qp, wqe));
@@ -336,8 +367,8 @@ class DirectPath final : public Initiator {
   }
 
   Step read(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-    QueuePair* peer = find_peer(qp);
-    if (peer == nullptr) return no_peer(qp, wqe);
+    QueuePair* peer = find_peer(qp, wqe);
+    if (peer == nullptr) return no_taker(qp, wqe);
     const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     if (n > 0) {
       const auto from = remote_place(qp, wqe, *peer, n, Access::kRemoteRead);
@@ -354,8 +385,8 @@ class DirectPath final : public Initiator {
   }
 
   Step atomic(QueuePair& qp, SendWqe& wqe) {
-    QueuePair* peer = find_peer(qp);
-    if (peer == nullptr) return no_peer(qp, wqe);
+    QueuePair* peer = find_peer(qp, wqe);
+    if (peer == nullptr) return no_taker(qp, wqe);
     const auto original = target::execute(*peer,
                                           {.op = wqe.op,
                                            .key = wqe.rdma.remote.key,
@@ -373,10 +404,10 @@ class DirectPath final : public Initiator {
   // ---- channel semantics -------------------------------------------------------------------
 
   Step send(QueuePair& qp, SendWqe& wqe, Budget& budget) {
-    QueuePair* peer = find_peer(qp);
-    if (peer == nullptr) return no_peer(qp, wqe);
+    QueuePair* peer = find_peer(qp, wqe);
+    if (peer == nullptr) return no_taker(qp, wqe);
     const std::lock_guard guard(peer->recv_lock);
-    if (!peer->can_receive()) return no_peer(qp, wqe);
+    if (!peer->can_receive()) return no_taker(qp, wqe);
     // The buffer of a message in progress waits in the peer's path: if the peer is reset or fails
     // meanwhile, it is flushed there.
     auto& inbound = peer->path->partial_receive;
@@ -385,7 +416,9 @@ class DirectPath final : public Initiator {
       inbound = target::take_receive(*peer);
       if (inbound == nullptr) return receiver_not_ready(qp, wqe, *peer);
     }
-    const std::uint64_t n = std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
+    // Many may send to a datagram queue pair, and its path has room for one that is not done.
+    const std::uint64_t n =
+        datagram_ ? wqe.length : std::min<std::uint64_t>(wqe.length - offset_, budget.bytes);
     const Delivery delivery = copy_message(qp, wqe, *peer, *inbound, offset_, n, 0);
     if (delivery.receiver != CompletionStatus::kSuccess) {
       if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
@@ -393,7 +426,7 @@ class DirectPath final : public Initiator {
     }
     if (delivery.sender != CompletionStatus::kSuccess) return fail(qp, delivery.sender);
     offset_ += static_cast<std::uint32_t>(n);
-    budget.bytes -= n;
+    budget.bytes -= std::min(n, budget.bytes);
     if (offset_ < wqe.length) return Step::kMore;
     if (const auto refusal = target::deliver(*peer, inbound, message_info(qp, wqe))) {
       return refuse(qp, wqe, *peer, *refusal);

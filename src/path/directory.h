@@ -31,6 +31,12 @@ class QueuePairTable {
   /// The queue pair, published under Hold::kPeer for the calling thread, or nullptr. The caller
   /// clears the word when it is done.
   virtual queue::QueuePair* find(Qpn qpn) = 0;
+  /// The same, but not published: whoever takes one of its locks and looks at its state behind that
+  /// needs no more.
+  virtual queue::QueuePair* peek(Qpn) { return nullptr; }
+  /// A frame for context 0 came, by this way: the setup of contexts. False: nobody here takes such
+  /// frames.
+  virtual bool on_context_setup(const wire::Packet&, const network::Flow&) { return false; }
   /// The number is one of this controller's: several may have the same address.
   virtual bool owns(Qpn) const { return true; }
   /// Messages have come for this queue pair that its owner has not fetched yet.

@@ -40,6 +40,8 @@ wire::Service wire_service(Service service) {
       return wire::Service::kUc;
     case Service::kUnreliableDatagram:
       return wire::Service::kUd;
+    case Service::kReliableDatagram:
+      break;
   }
   return wire::Service::kRd;
 }
@@ -108,6 +110,7 @@ class Engine::PortReceiver final : public port::Receiver {
     if (incoming.flow.destination.is_multicast()) [[unlikely]] {
       return to_members(*packet, incoming);
     }
+    if (packet->info().service == wire::Service::kRd) return to_context(*packet, incoming);
     find(packet->bth.dest_qp);
     if (current_ == nullptr) return counters.add(obs::Counter::kUnknownQueuePairs);
     dispatch(*current_, *packet, incoming);
@@ -142,6 +145,22 @@ class Engine::PortReceiver final : public port::Receiver {
     touch(qp);
     if (transport::acknowledges_each(qp.attributes)) transmit_touched();
     return true;
+  }
+
+  /// A frame of the reliable datagram service names a context of ours; only whoever routes it looks
+  /// at the queue pair.
+  void to_context(const wire::Packet& packet, const port::Incoming& incoming) {
+    const Qpn number(packet.rdeth.context.value);
+    if (number.value == 0) {
+      current_ = nullptr;  // whoever takes it may publish others
+      if (!engine_.table_.on_context_setup(packet, incoming.flow)) {
+        engine_.counters_.add(obs::Counter::kUnknownContexts);
+      }
+      return;
+    }
+    find(number);
+    if (current_ == nullptr) return engine_.counters_.add(obs::Counter::kUnknownContexts);
+    dispatch(*current_, packet, incoming);
   }
 
   /// After a round, also one that brought nothing but frames that were refused: what was counted

@@ -13,6 +13,7 @@
 #include "base/per_thread.h"
 #include "memory/flight.h"
 #include "network/roce.h"
+#include "path/context.h"
 #include "port/port_control.h"
 #include "queue/frame_receiver.h"
 #include "transport/message.h"
@@ -42,19 +43,12 @@ constexpr Nanoseconds kNoticePause_ns = 50'000;
 
 // ---- the services behind one set of names ----------------------------------------------------
 
-bool is_response(const wire::Packet& packet) {
-  const wire::Operation operation = packet.info().operation;
-  return operation == wire::Operation::kAcknowledge ||
-         operation == wire::Operation::kReadResponse ||
-         operation == wire::Operation::kAtomicAcknowledge;
-}
-
 struct Rc {
   transport::RcRequester requester;
   transport::RcResponder responder;
 
   void on_frame(QueuePair& qp, const wire::Packet& packet, const port::Incoming&, Nanoseconds now) {
-    if (is_response(packet)) {
+    if (transport::is_response(packet)) {
       const std::lock_guard guard(qp.send_lock);
       transport::on_response(requester, qp, packet, now);
     } else {
@@ -69,8 +63,16 @@ struct Rc {
   bool next_answer(QueuePair& qp, OutFrame& frame) {
     return transport::next_answer(responder, qp, frame);
   }
+  bool next_request(QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+    return transport::next_request(requester, qp, now, frame);
+  }
   void on_timer(QueuePair& qp, Nanoseconds now) { transport::on_timer(requester, qp, now); }
   void on_sent(QueuePair&) {}
+  void on_request_fault(QueuePair& qp, std::uint32_t element) {
+    transport::on_fault(requester, qp, element);
+  }
+  void start_requester(QueuePair& qp) { transport::start(requester, qp); }
+  void stop_requester(QueuePair& qp) { transport::stop(requester, qp); }
   Nanoseconds deadline() const { return transport::next_deadline(requester); }
   bool drained(const QueuePair&) const { return transport::drained(requester); }
   void stop_responder(QueuePair& qp) { transport::stop(responder, qp); }
@@ -124,6 +126,14 @@ struct Uc : Unacknowledged {
     const std::lock_guard guard(qp.recv_lock);
     transport::on_request(responder, qp, packet, now);
   }
+  bool next_request(QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+    return transport::next_request(requester, qp, now, frame);
+  }
+  void on_request_fault(QueuePair& qp, std::uint32_t element) {
+    transport::on_fault(requester, qp, element);
+  }
+  void start_requester(QueuePair& qp) { transport::start(requester, qp); }
+  void stop_requester(QueuePair& qp) { transport::stop(requester, qp); }
   bool next_answer(QueuePair&, OutFrame&) { return false; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
@@ -145,6 +155,14 @@ struct Ud : Unacknowledged {
     transport::on_datagram(qp, packet,
                            network::make_grh(incoming.flow, incoming.packet.size() + 4));
   }
+  bool next_request(QueuePair& qp, Nanoseconds now, OutFrame& frame) {
+    return transport::next_request(requester, qp, now, frame);
+  }
+  void on_request_fault(QueuePair& qp, std::uint32_t element) {
+    transport::on_fault(requester, qp, element);
+  }
+  void start_requester(QueuePair& qp) { transport::start(requester, qp); }
+  void stop_requester(QueuePair& qp) { transport::stop(requester, qp); }
   bool next_answer(QueuePair&, OutFrame&) { return false; }
   void on_timer(QueuePair&, Nanoseconds) {}
   void on_sent(QueuePair& qp) { transport::on_sent(requester, qp); }
@@ -156,9 +174,56 @@ struct Ud : Unacknowledged {
   void on_answer_fault(QueuePair&, Psn) {}
 };
 
+/// One end of an end-to-end context.
+struct Rd : Unacknowledged {
+  Context& context;
+
+  explicit Rd(Context& of) : context(of) {}
+
+  void on_frame(QueuePair&, const wire::Packet& packet, const port::Incoming&, Nanoseconds now) {
+    context.on_frame(packet, now);
+  }
+  bool next_request(QueuePair&, Nanoseconds now, OutFrame& frame) {
+    return context.next_request(now, frame);
+  }
+  bool next_answer(QueuePair&, OutFrame& frame) { return context.next_answer(frame); }
+  void on_timer(QueuePair&, Nanoseconds now) { context.on_timer(now); }
+  void on_sent(QueuePair&) {}
+  void on_request_fault(QueuePair& qp, std::uint32_t element) {
+    transport::on_fault(context.requester, qp, element);
+  }
+  void on_answer_fault(QueuePair& qp, Psn psn) { transport::on_fault(context.responder, qp, psn); }
+  void start_requester(QueuePair& qp) { transport::start(context.requester, qp); }
+  void stop_requester(QueuePair&) {}
+  void stop_responder(QueuePair&) {}
+  Nanoseconds deadline() const { return context.deadline(); }
+  bool drained(const QueuePair&) const { return false; }
+  std::size_t fast_middles(QueuePair& qp, Nanoseconds now, const OutFrame& before,
+                           std::span<OutFrame> frames) {
+    return transport::fast_middles(context.requester, qp, now, before, frames);
+  }
+  bool has_requests(QueuePair&) const { return context.has_requests(); }
+  bool waits_for_sending(QueuePair& qp) const {
+    return transport::waits_for_sending(context.requester, qp);
+  }
+  void acknowledge_all(const QueuePair& qp) { transport::acknowledge_all(context.responder, qp); }
+  bool owes_only_ack(const QueuePair& qp) const {
+    return !context.responder.verdict_owed && transport::owes_only_ack(context.responder, qp);
+  }
+  bool owes_nothing(const QueuePair&) const { return context.owes_nothing(); }
+  void on_congestion(Nanoseconds now) { context.requester.stream.on_mark(now); }
+  void on_busy(QueuePair& qp, const OutFrame& frame, std::uint32_t reads, Nanoseconds now) {
+    transport::on_busy(context.requester, qp, frame.element, frame.headers.bth.psn, reads, now);
+  }
+};
+
 void start_responder(Rc& rc, QueuePair& qp) { transport::start(rc.responder, qp); }
 void start_responder(Uc& uc, QueuePair& qp) { transport::start(uc.responder, qp); }
 void start_responder(Ud&, QueuePair&) {}
+void start_responder(Rd&, QueuePair&) {}
+
+template <class Machine>
+constexpr bool kReliable = std::is_same_v<Machine, Rc> || std::is_same_v<Machine, Rd>;
 
 // ---- transmission ----------------------------------------------------------------------------
 
@@ -172,8 +237,8 @@ struct Batch {
   std::uint64_t bytes = 0;
   bool was_delayed = false;  ///< it has an acknowledgement that had been delayed
 
-  /// For another frame, whatever memory it names.
-  static bool has_keys_left() { return memory::Flight::has_room_to_keep(network::kMaxSge); }
+  /// For another frame, whatever memory it names, and the queue pair whose message it is.
+  static bool has_keys_left() { return memory::Flight::has_room_to_keep(network::kMaxSge + 1); }
   void clear() {
     for (std::size_t i = 0; i < count; ++i) frames[i].release();
     count = answers = 0;
@@ -186,13 +251,10 @@ using ThisBatch = base::PerThread<Batch>;
 template <class Machine>
 class Framed final : public queue::Path, public queue::FrameReceiver {
  public:
-  Framed(QueuePair& qp, port::Port& port)
-      : port_(port), most_frames_(frames_per_batch(bytes(qp.attributes.path_mtu))) {
+  template <class... Args>
+  Framed(QueuePair& qp, port::Port& port, Args&... args) : port_(port), machine_{args...} {
     start_responder(machine_, qp);
-    flow_.source = qp.local_gid;
-    flow_.destination = qp.attributes.remote_gid;
-    flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
-    flow_.traffic_class = network::kMarkable;
+    set_way(qp);
   }
 
   queue::FrameReceiver* frame_receiver() override { return this; }
@@ -297,10 +359,13 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
     return out;
   }
 
-  void start_sending(QueuePair& qp) override { transport::start(machine_.requester, qp); }
+  void start_sending(QueuePair& qp) override {
+    if constexpr (std::is_same_v<Machine, Rd>) set_way(qp);
+    machine_.start_requester(qp);
+  }
 
   void stop(QueuePair& qp) override {
-    transport::stop(machine_.requester, qp);
+    machine_.stop_requester(qp);
     if (qp.state.load(std::memory_order_relaxed) != QpState::kSendQueueError) {
       machine_.stop_responder(qp);
     }
@@ -322,6 +387,14 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
   }
 
  private:
+  void set_way(const QueuePair& qp) {
+    most_frames_ = frames_per_batch(bytes(qp.attributes.path_mtu));
+    flow_.source = qp.local_gid;
+    flow_.destination = qp.attributes.remote_gid;
+    flow_.source_port = network::source_port_for(qp.qpn, qp.attributes.remote_qpn);
+    flow_.traffic_class = network::kMarkable;
+  }
+
   /// False: the budget ran out, the port is busy or there is no memory, and there may be more.
   bool transmit_all(QueuePair& qp, Budget& budget) {
     if (ThisBatch::get() == nullptr) [[unlikely]]
@@ -387,14 +460,13 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
     }
     // An acknowledgement is short: behind equal frames it leaves in the same call as they.
     if (batch.answers == 1 && batch.count > 1 &&
-        batch.frames[0].headers.bth.opcode == wire::Opcode::kRcAcknowledge) {
+        batch.frames[0].headers.info().operation == wire::Operation::kAcknowledge) {
       std::rotate(batch.outgoing.begin(), batch.outgoing.begin() + 1,
                   batch.outgoing.begin() + static_cast<std::ptrdiff_t>(batch.count));
     }
     // Requests of a reliable connection wait for nothing that sending them brings about; those of
     // the others do, and so may answers.
-    constexpr bool kReliable = std::is_same_v<Machine, Rc>;
-    return !kReliable || sends_first || batch.answers > 0 || batch.count >= most_frames_ ||
+    return !kReliable<Machine> || sends_first || batch.answers > 0 || batch.count >= most_frames_ ||
            !Batch::has_keys_left() || budget.bytes == 0 || budget.requests == 0;
   }
 
@@ -412,7 +484,8 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
   void build_requests(QueuePair& qp, Budget& budget) {
     Batch& batch = ThisBatch::known();
     gathering_ = false;
-    const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
+    const bool idle = qp.sq.empty() && !std::is_same_v<Machine, Rd>;
+    const Nanoseconds now = idle ? 0 : qp.shared->scheduler->now();
     std::size_t messages = 0;
     while (batch.count < most_frames_ && budget.bytes > 0 && budget.requests > 0 &&
            Batch::has_keys_left()) {
@@ -420,7 +493,7 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
         messages += shorts;
         continue;
       }
-      if (!transport::next_request(machine_.requester, qp, now, batch.frames[batch.count])) break;
+      if (!machine_.next_request(qp, now, batch.frames[batch.count])) break;
       const OutFrame& first = batch.frames[batch.count];
       const bool whole = first.headers.info().is_last_or_only();
       messages += whole ? 1 : 0;
@@ -514,7 +587,7 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
       machine_.on_answer_fault(qp, frame.headers.bth.psn);
     } else {
       const std::lock_guard guard(qp.send_lock);
-      transport::on_fault(machine_.requester, qp, frame.element);
+      machine_.on_request_fault(qp, frame.element);
     }
   }
 
@@ -537,7 +610,7 @@ class Framed final : public queue::Path, public queue::FrameReceiver {
 
   port::Port& port_;
   network::Flow flow_;
-  const std::size_t most_frames_;  ///< that are built together
+  std::size_t most_frames_ = 0;  ///< that are built together
   std::atomic<std::uint32_t> callers_{0};
   bool told_drained_ = false;
   /// The frames that came last were taken by the program's own poll.
@@ -564,8 +637,14 @@ std::unique_ptr<queue::Path> make_framed_path(QueuePair& qp, port::Port& port) {
     case Service::kUnreliableDatagram:
       if (port.control() != nullptr) port.control()->report_all_headers();
       return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Ud>(qp, port));
+    case Service::kReliableDatagram:
+      break;  // its messages go by contexts
   }
   return nullptr;
+}
+
+std::unique_ptr<queue::Path> make_context_path(Context& context, port::Port& port) {
+  return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Rd>(context.core, port, context));
 }
 
 }  // namespace weft::path

@@ -13,7 +13,11 @@
 
 namespace weft::path {
 
+class Context;
+
 /// nullptr: no memory.
 std::unique_ptr<queue::Path> make_framed_path(queue::QueuePair& qp, port::Port& port);
+/// The same for an end-to-end context. It takes its peer anew with each start_sending().
+std::unique_ptr<queue::Path> make_context_path(Context& context, port::Port& port);
 
 }  // namespace weft::path

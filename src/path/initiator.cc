@@ -39,6 +39,10 @@ Step Initiator::fail(queue::QueuePair& qp, CompletionStatus status) {
   offset_ = 0;
   started_ = false;
   complete_front(qp, status, 0);
+  if (datagram_) {
+    retries_rnr_ = qp.attributes.rnr_retry;
+    return Step::kNext;
+  }
   QpState expected = QpState::kReadyToSend;
   if (!reliable_ && qp.state.compare_exchange_strong(expected, QpState::kSendQueueError,
                                                      std::memory_order_acq_rel)) {

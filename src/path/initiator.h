@@ -38,13 +38,15 @@ class Initiator : public queue::Path {
 
  protected:
   explicit Initiator(const queue::QueuePair& qp)
-      : reliable_(qp.service == Service::kReliableConnection) {}
+      : datagram_(qp.service == Service::kReliableDatagram),
+        reliable_(datagram_ || qp.service == Service::kReliableConnection) {}
 
   /// The front element is gone, and the next one begins.
   Step next(const queue::QueuePair& qp);
   /// The front element is complete.
   Step done(queue::QueuePair& qp, const queue::SendWqe& wqe);
-  /// The front element fails. A reliable queue pair dies of it, an unreliable one stops sending.
+  /// The front element fails. A reliable connection dies of it, an unreliable queue pair stops
+  /// sending, and a reliable datagram one goes on.
   Step fail(queue::QueuePair& qp, CompletionStatus status);
   /// An unreliable message that nobody takes was sent all the same, if it could be read at all.
   Step complete_dropped(queue::QueuePair& qp, queue::SendWqe& wqe);
@@ -87,6 +89,7 @@ class Initiator : public queue::Path {
 
   std::uint32_t offset_ = 0;  ///< bytes of the element in work that are done
   std::uint8_t retries_rnr_ = 0;
+  const bool datagram_;  ///< of the reliable kind: each request names its peer
   const bool reliable_;
   bool started_ = false;  ///< the element in work has its name, or its delay runs
   bool told_drained_ = false;

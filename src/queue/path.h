@@ -15,6 +15,7 @@
 
 namespace weft::queue {
 
+class DatagramEnd;
 class FrameReceiver;
 class QueuePair;
 class ReceiveWqe;
@@ -88,6 +89,9 @@ class Path {
   virtual FrameReceiver* frame_receiver() { return nullptr; }
   /// For what the rings of another process bring; nullptr: this path uses none.
   virtual RingReceiver* ring_receiver() { return nullptr; }
+
+  /// For what contexts bring and take; nullptr: this path is not of a reliable datagram queue pair.
+  virtual DatagramEnd* datagram_end() { return nullptr; }
 
   /// The buffer of a message of which a part has come, where the initiator puts it there in parts.
   /// recv_lock.

@@ -17,10 +17,14 @@ constexpr std::uint32_t kUnreliableOps = kDatagramOps | bit(SendOp::kWrite) |
 constexpr std::uint32_t kReliableOps = kUnreliableOps | bit(SendOp::kSendInvalidate) |
                                        bit(SendOp::kRead) | bit(SendOp::kCompareSwap) |
                                        bit(SendOp::kFetchAdd) | bit(SendOp::kAtomicWrite);
+// The reliable datagram has no opcode for an invalidation, nor for an atomic write.
+constexpr std::uint32_t kReliableDatagramOps =
+    kReliableOps & ~(bit(SendOp::kSendInvalidate) | bit(SendOp::kAtomicWrite));
 
 constexpr Nanoseconds kMaxDelay_ns = 3'600'000'000'000;
 
-constexpr std::uint32_t kOpsOf[] = {kReliableOps, kUnreliableOps, kDatagramOps};
+constexpr std::uint32_t kOpsOf[] = {kReliableOps, kUnreliableOps, kDatagramOps,
+                                    kReliableDatagramOps};
 
 /// In what neighbours see, beside the service.
 constexpr unsigned kExtendedTarget = 0x10;
@@ -188,6 +192,15 @@ Result<void> enqueue_send(QueuePair& qp, const SendRequest& request) {
       break;
     default:
       wqe->rdma = {request.remote, request.compare, request.operand};
+  }
+  if (qp.service == Service::kReliableDatagram) [[unlikely]] {
+    SendQueue::route_of(*wqe) = {.destination = request.destination,
+                                 .qpn = request.destination_qpn,
+                                 .qkey = request.destination_qkey,
+                                 .source_qpn = qp.qpn,
+                                 .pd = qp.pd,
+                                 .source = &qp,
+                                 .epoch = qp.epoch.load(std::memory_order_relaxed)};
   }
   if (inlined) {
     if (auto copied = copy_inline(qp, *wqe, request.sges); !copied) return copied;

@@ -13,8 +13,9 @@ constexpr std::uint32_t kFirstSendElements = 2;
 constexpr std::size_t kFirstInlineBytes = 64;
 }  // namespace
 
-void SendQueue::configure(const QueuePairLimits& limits) {
+void SendQueue::configure(const QueuePairLimits& limits, bool routed) {
   release();
+  route_bytes_ = routed ? sizeof(Route) : 0;
   capacity_ = limits.max_send_wr;
   max_sge_ = static_cast<std::uint16_t>(limits.max_send_sge);
   max_inline_ = static_cast<std::uint16_t>(limits.max_inline_bytes);
@@ -22,8 +23,8 @@ void SendQueue::configure(const QueuePairLimits& limits) {
   stride_ = stride_for(std::max<std::size_t>(max_sge_ * sizeof(Sge), inline_room_));
 }
 
-std::uint32_t SendQueue::stride_for(std::size_t bytes) {
-  return static_cast<std::uint32_t>((sizeof(SendWqe) + bytes + kSendAlignment - 1) &
+std::uint32_t SendQueue::stride_for(std::size_t bytes) const {
+  return static_cast<std::uint32_t>((route_bytes_ + sizeof(SendWqe) + bytes + kSendAlignment - 1) &
                                     ~(kSendAlignment - 1));
 }
 
@@ -50,9 +51,10 @@ bool SendQueue::move_to(std::uint32_t mask, std::uint32_t stride) {
       ::operator new(sizeof(Block) + (std::size_t{mask} + 1) * stride, std::nothrow));
   if (block == nullptr) return false;
   new (block) Block{ring_};
-  std::byte* ring = block + sizeof(Block);
+  std::byte* ring = block + sizeof(Block) + route_bytes_;
   for (std::uint32_t i = head_; i != tail_; ++i) {
-    std::memcpy(ring + std::size_t{i & mask} * stride, slot(i), stride_);
+    std::memcpy(ring - route_bytes_ + std::size_t{i & mask} * stride,
+                reinterpret_cast<std::byte*>(slot(i)) - route_bytes_, stride_);
   }
   ring_ = ring;
   mask_ = mask;
@@ -63,7 +65,7 @@ bool SendQueue::move_to(std::uint32_t mask, std::uint32_t stride) {
 
 void SendQueue::release() {
   while (ring_ != nullptr) {
-    std::byte* block = ring_ - sizeof(Block);
+    std::byte* block = ring_ - route_bytes_ - sizeof(Block);
     ring_ = reinterpret_cast<Block*>(block)->before;
     ::operator delete(block);
   }

@@ -19,6 +19,8 @@
 
 namespace weft::queue {
 
+class QueuePair;
+
 /// A posted request. What the services keep per request (sequence numbers, progress) is here too.
 struct SendWqe {
   std::uint64_t wr_id;
@@ -61,6 +63,19 @@ struct SendWqe {
   const std::byte* inline_bytes() const { return reinterpret_cast<const std::byte*>(this + 1); }
 };
 
+/// Where a request of the reliable datagram service goes, in front of its element; and in the queue
+/// of an end-to-end context, whose it is.
+struct alignas(std::max_align_t) Route {
+  AddressVector destination;
+  Qpn qpn;
+  QKey qkey;
+  Qpn source_qpn;
+  PdId pd;
+  QueuePair* source = nullptr;  ///< whose element it is; null: nobody waits for it any more
+  std::uint32_t index = 0;      ///< in a context: there; else of the next one for the same context
+  std::uint32_t epoch = 0;      ///< the source's when it was posted
+};
+
 class SendQueue {
  public:
   SendQueue() = default;
@@ -68,7 +83,8 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  void configure(const QueuePairLimits& limits);
+  /// `routed`: each element has a Route.
+  void configure(const QueuePairLimits& limits, bool routed = false);
   /// Gives the ring's memory back; all elements are forgotten.
   void release();
 
@@ -90,6 +106,16 @@ class SendQueue {
     return *slot(index);
   }
   SendWqe& front() { return at(head_); }
+  /// Of a queue whose elements have one.
+  static Route& route_of(SendWqe& wqe) { return *(reinterpret_cast<Route*>(&wqe) - 1); }
+  static const Route& route_of(const SendWqe& wqe) {
+    return *(reinterpret_cast<const Route*>(&wqe) - 1);
+  }
+  /// Takes the last element out again.
+  void unpost() {
+    WEFT_ASSERT(head_ != tail_);
+    --tail_;
+  }
   void pop() {
     WEFT_ASSERT(head_ != tail_);
     ++head_;
@@ -110,7 +136,7 @@ class SendQueue {
     std::byte* before;
   };
 
-  static std::uint32_t stride_for(std::size_t bytes);
+  std::uint32_t stride_for(std::size_t bytes) const;
   bool grow();
   /// Another ring takes the place of this one, if any.
   bool move_to(std::uint32_t mask, std::uint32_t stride);
@@ -118,11 +144,12 @@ class SendQueue {
     return reinterpret_cast<SendWqe*>(ring_ + std::size_t{index & mask_} * stride_);
   }
 
-  std::byte* ring_ = nullptr;
+  std::byte* ring_ = nullptr;  ///< the first element, behind its route
   std::uint32_t head_ = 0, tail_ = 0;
   std::uint32_t size_ = 0;  ///< elements that may be outstanding in the ring as it is
   std::uint32_t capacity_ = 0, mask_ = 0, stride_ = 0;
   std::uint16_t max_sge_ = 0, max_inline_ = 0, inline_room_ = 0;
+  std::uint16_t route_bytes_ = 0;
 };
 
 }  // namespace weft::queue

@@ -63,6 +63,8 @@ std::string_view to_string(CompletionStatus status) {
       return "retries exceeded";
     case CompletionStatus::kRnrRetryExceeded:
       return "receiver-not-ready retries exceeded";
+    case CompletionStatus::kRemoteInvalidRdRequest:
+      return "remote invalid reliable datagram request";
   }
   return "unknown status";
 }
@@ -103,6 +105,8 @@ std::string_view to_string(Service service) {
       return "UC";
     case Service::kUnreliableDatagram:
       return "UD";
+    case Service::kReliableDatagram:
+      return "RD";
   }
   return "unknown service";
 }

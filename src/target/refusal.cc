@@ -4,6 +4,8 @@ namespace weft::target {
 
 void report(queue::QueuePair& qp, Refusal refusal) {
   if (refusal == Refusal::kAccess) qp.count(obs::Counter::kRefusedAccesses);
+  // Only the request fails, and its sender is told.
+  if (qp.service == Service::kReliableDatagram) return;
   if (qp.service != Service::kReliableConnection) {
     qp.count(obs::Counter::kDroppedMessages);
     return;

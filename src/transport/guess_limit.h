@@ -11,18 +11,23 @@
 
 namespace weft::transport {
 
-class GuessLimit {
+template <std::uint32_t kPerSecond>
+class RateLimit {
  public:
-  static constexpr std::uint32_t kAtOnce = 64;
-  static constexpr Nanoseconds kPause_ns = 1'000'000'000 / 64;
+  static constexpr std::uint32_t kAtOnce = kPerSecond;
+  static constexpr Nanoseconds kPause_ns = 1'000'000'000 / kPerSecond;
 
-  /// No further key shall be tried now.
+  /// No further one shall be tried now.
   bool spent(Nanoseconds now) const { return paid_until_ >= now + kAtOnce * kPause_ns; }
-  /// A key was wrong.
+  /// One was: a wrong key.
   void count(Nanoseconds now) { paid_until_ = std::max(paid_until_, now) + kPause_ns; }
 
  private:
-  Nanoseconds paid_until_ = 0;  // each wrong key takes a pause, and so many pauses may be owed
+  Nanoseconds paid_until_ = 0;  // each takes a pause, and so many pauses may be owed
 };
+using GuessLimit = RateLimit<64>;
+
+/// How often others may ask for an end-to-end context, each of which takes memory.
+using RequestLimit = RateLimit<1024>;
 
 }  // namespace weft::transport

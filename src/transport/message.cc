@@ -16,7 +16,7 @@ CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe&
   const bool immediate =
       is_last && (wqe.op == SendOp::kSendImmediate || wqe.op == SendOp::kWriteImmediate);
   const bool invalidate = is_last && wqe.op == SendOp::kSendInvalidate;
-  begin_frame(qp, psn, frame);
+  begin_request(qp, wqe, psn, frame);
   wire::Packet& headers = frame.headers;
   headers.bth.opcode =
       wire::make_opcode(service, is_write ? wire::Operation::kWrite : wire::Operation::kSend,

@@ -30,6 +30,14 @@ constexpr bool is_atomic(SendOp op) {
 /// Operations that are finished by an answer of their own, not by an acknowledgement.
 constexpr bool is_answered(SendOp op) { return is_read(op) || is_atomic(op); }
 
+/// A frame for a requester.
+inline bool is_response(const wire::Packet& packet) {
+  const wire::Operation operation = packet.info().operation;
+  return operation == wire::Operation::kAcknowledge ||
+         operation == wire::Operation::kReadResponse ||
+         operation == wire::Operation::kAtomicAcknowledge;
+}
+
 /// First and Middle carry exactly the path MTU, Last something, Only anything up to it.
 constexpr bool payload_fits(wire::Position position, std::size_t payload, std::uint32_t mtu) {
   switch (position) {
@@ -44,12 +52,31 @@ constexpr bool payload_fits(wire::Position position, std::size_t payload, std::u
   return false;
 }
 
-/// What the last frame of a connected service's message says of it.
+/// One end of an end-to-end context, not of a connection: its messages name their queue pairs
+/// (rd.h).
+inline bool is_context(const queue::QueuePair& qp) {
+  return qp.service == Service::kReliableDatagram;
+}
+/// An opcode of the reliable connection, in the service of the stream.
+inline wire::Opcode in_service(const queue::QueuePair& qp, wire::Opcode rc) {
+  constexpr unsigned kRd = static_cast<unsigned>(wire::Opcode::kRdSendFirst);
+  static_assert(static_cast<unsigned>(wire::Opcode::kRcSendFirst) == 0 &&
+                (static_cast<unsigned>(wire::Opcode::kRcFetchAdd) | kRd) ==
+                    static_cast<unsigned>(wire::Opcode::kRdFetchAdd));
+  return static_cast<wire::Opcode>(static_cast<unsigned>(rc) | (is_context(qp) ? kRd : 0));
+}
+
+/// Who sent a message that a connection or a context brought.
+inline Qpn source_of(const queue::QueuePair& qp, const wire::Packet& packet) {
+  return is_context(qp) ? packet.deth.source_qp : qp.attributes.remote_qpn;
+}
+
+/// What the last frame of a message says of it, except for those of the unreliable datagram.
 inline target::MessageInfo message_info(const queue::QueuePair& qp, const wire::Packet& last,
                                         std::uint32_t bytes) {
   const wire::OpcodeInfo& info = last.info();
   return {.bytes = bytes,
-          .source_qp = qp.attributes.remote_qpn,
+          .source_qp = source_of(qp, last),
           .solicited = last.bth.solicited,
           .has_immediate = info.has_immediate,
           .invalidates = info.has_invalidate,
@@ -63,11 +90,22 @@ CompletionStatus build_message_frame(queue::QueuePair& qp, const queue::SendWqe&
                                      wire::Service service, std::uint32_t offset, Psn psn,
                                      network::OutFrame& frame, bool* last);
 
-/// Starts the headers of any frame of a connected service.
+/// Starts the headers of any frame of a connected service, or of a context's answer.
 inline void begin_frame(const queue::QueuePair& qp, Psn psn, network::OutFrame& frame) {
   frame.headers.bth = {};
   frame.headers.bth.dest_qp = qp.attributes.remote_qpn;
   frame.headers.bth.psn = psn;
+  frame.headers.rdeth = {EecNumber(qp.attributes.remote_qpn.value)};
+}
+
+/// The same for a request; one that a context carries is for the queue pair that it names.
+inline void begin_request(const queue::QueuePair& qp, const queue::SendWqe& wqe, Psn psn,
+                          network::OutFrame& frame) {
+  begin_frame(qp, psn, frame);
+  if (!is_context(qp)) return;
+  const queue::Route& route = queue::SendQueue::route_of(wqe);
+  frame.headers.bth.dest_qp = route.qpn;
+  frame.headers.deth = {route.qkey, route.source_qpn};
 }
 
 /// Executes bind or local invalidate; the status with which the element completes. No Flight word

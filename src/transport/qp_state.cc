@@ -8,12 +8,12 @@ namespace {
 using A = QpAttribute;
 using S = QpState;
 
-constexpr int kServices = 3;
+constexpr int kServices = 4;
 
 struct Row {
   S from;
   S to;
-  A required[kServices];  // RC, UC, UD
+  A required[kServices];  // RC, UC, UD, RD
   A optional[kServices];
 };
 
@@ -23,37 +23,48 @@ constexpr A kUcRtr = A::kAddress | A::kPathMtu | A::kRemoteQpn | A::kReceivePsn;
 constexpr A kRcRtr = kUcRtr | A::kMaxDestRdAtomic | A::kMinRnrTimer;
 constexpr A kRcRts = A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSendPsn | A::kMaxRdAtomic;
 constexpr A kRcLive = A::kAccess | A::kMinRnrTimer;
+// What belongs to a connection belongs to contexts here: they take it from the queue pair for which
+// they are made.
+constexpr A kRdInit = kConnectedInit | A::kQKey;
+constexpr A kRdRtr = A::kAccess | A::kPKeyIndex | A::kQKey | A::kPathMtu | A::kMaxDestRdAtomic |
+                     A::kMinRnrTimer | A::kAckPolicy;
+constexpr A kRdRts = kRcRts | A::kAccess | A::kQKey;
+constexpr A kRdLive = kRcLive | A::kQKey;
 
 // Moves to RESET and ERR are allowed from everywhere and need nothing: they have no rows.
 constexpr Row kTable[] = {
-    {S::kReset, S::kInit, {kConnectedInit, kConnectedInit, kDatagramInit}, {}},
-    {S::kInit, S::kInit, {}, {kConnectedInit, kConnectedInit, kDatagramInit}},
+    {S::kReset, S::kInit, {kConnectedInit, kConnectedInit, kDatagramInit, kRdInit}, {}},
+    {S::kInit, S::kInit, {}, {kConnectedInit, kConnectedInit, kDatagramInit, kRdInit}},
     {S::kInit,
      S::kReadyToReceive,
-     {kRcRtr, kUcRtr, A::kNone},
+     {kRcRtr, kUcRtr, A::kNone, A::kNone},
      {A::kAccess | A::kPKeyIndex | A::kAckPolicy, A::kAccess | A::kPKeyIndex,
-      A::kPKeyIndex | A::kQKey | A::kPathMtu}},
+      A::kPKeyIndex | A::kQKey | A::kPathMtu, kRdRtr}},
     {S::kReadyToReceive,
      S::kReadyToSend,
-     {kRcRts, A::kSendPsn, A::kSendPsn},
-     {kRcLive, A::kAccess, A::kQKey}},
-    {S::kReadyToSend, S::kReadyToSend, {}, {kRcLive, A::kAccess, A::kQKey}},
+     {kRcRts, A::kSendPsn, A::kSendPsn, A::kNone},
+     {kRcLive, A::kAccess, A::kQKey, kRdRts}},
+    {S::kReadyToSend, S::kReadyToSend, {}, {kRcLive, A::kAccess, A::kQKey, kRdLive}},
     {S::kReadyToSend, S::kSendQueueDrained, {}, {}},
-    {S::kSendQueueDrained, S::kReadyToSend, {}, {kRcLive, A::kAccess, A::kQKey}},
+    {S::kSendQueueDrained, S::kReadyToSend, {}, {kRcLive, A::kAccess, A::kQKey, kRdLive}},
     {S::kSendQueueDrained,
      S::kSendQueueDrained,
      {},
      {A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kMaxRdAtomic | kRcLive | A::kPKeyIndex,
-      A::kAccess | A::kPKeyIndex, A::kPKeyIndex | A::kQKey}},
-    {S::kSendQueueError, S::kReadyToSend, {}, {A::kNone, A::kAccess, A::kQKey}},
+      A::kAccess | A::kPKeyIndex, A::kPKeyIndex | A::kQKey,
+      kRdLive | A::kRnrRetry | A::kPKeyIndex}},
+    {S::kSendQueueError, S::kReadyToSend, {}, {A::kNone, A::kAccess, A::kQKey, A::kNone}},
 };
 
 }  // namespace
 
 Transition transition(Service service, QpState from, QpState to) {
   if (to == S::kReset || to == S::kError) return {true, A::kNone, A::kNone};
-  // A reliable connection never enters SQE, so it never leaves it either.
-  if (from == S::kSendQueueError && service == Service::kReliableConnection) return {};
+  // A reliable service never enters SQE, so it never leaves it either.
+  if (from == S::kSendQueueError &&
+      (service == Service::kReliableConnection || service == Service::kReliableDatagram)) {
+    return {};
+  }
   const auto index = static_cast<std::size_t>(service);
   for (const Row& row : kTable) {
     if (row.from == from && row.to == to) {

@@ -113,6 +113,8 @@ struct RcAnswer {
   std::uint64_t use = 0;     ///< names the operation for one-shot keys
   std::uint64_t result = 0;  ///< atomics: what was there before
   std::uint32_t msn = 0;
+  std::uint32_t epoch = 0;             ///< of the target; contexts
+  queue::QueuePair* target = nullptr;  ///< whose memory is read
 };
 
 struct RcResponder {

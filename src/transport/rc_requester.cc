@@ -7,6 +7,7 @@
 #include "transport/message.h"
 #include "transport/rc.h"
 #include "transport/rc_stream.h"
+#include "transport/rd.h"
 #include "transport/timing.h"
 
 namespace weft::transport {
@@ -27,8 +28,18 @@ std::uint32_t psn_count(const SendWqe& wqe, std::uint32_t mtu) {
   return is_atomic(wqe.op) ? 1 : frames_of(wqe.length, mtu);
 }
 
+RdRequester& of_context(RcRequester& rq) { return static_cast<RdRequester&>(rq); }
+
+/// The front element has been executed.
+void done_front(RcRequester& rq, QueuePair& qp) {
+  if (is_context(qp)) [[unlikely]]
+    return finish_front(of_context(rq), qp, CompletionStatus::kSuccess);
+  complete_front(qp, CompletionStatus::kSuccess, qp.sq.front().length);
+}
+
 /// Fails the front element with `status`; the rest is flushed by the scheduler.
 void fail_front(RcRequester& rq, QueuePair& qp, CompletionStatus status) {
+  if (is_context(qp)) return fail_context(of_context(rq), qp, status);
   rq.stream.stop_timers();
   if (!qp.sq.empty()) complete_front(qp, status, 0);
   fail_queue_pair(qp);
@@ -37,6 +48,7 @@ void fail_front(RcRequester& rq, QueuePair& qp, CompletionStatus status) {
 /// Completes the elements at the front that are finished by themselves: local work, which waits
 /// here for its turn, and what failed before it was all sent.
 void retire_finished(RcRequester& rq, QueuePair& qp) {
+  if (is_context(qp)) return;  // when a thread is next about to send: give_up_front()
   while (!qp.sq.empty() && qp.sq.front().finished) {
     const CompletionStatus status = qp.sq.front().status;
     if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
@@ -55,6 +67,7 @@ void go_back(RcRequester& rq, QueuePair& qp) {
   if (!qp.sq.empty() && qp.sq.front().started && !is_local(qp.sq.front().op)) {
     rq.offset = rq.stream.unacked().distance_from(qp.sq.front().first_psn) * mtu_of(qp);
   }
+  if (is_context(qp)) of_context(rq).resync_due = true;
   qp.count(obs::Counter::kRetransmissions);
 }
 
@@ -88,7 +101,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
   Psn at = rq.stream.unacked();
   while (at != upto && !qp.sq.empty()) {
     SendWqe& wqe = qp.sq.front();
-    if (wqe.finished) {
+    if (wqe.finished && !is_context(qp)) {
       retire_finished(rq, qp);
       if (!qp.can_send()) return true;
       continue;
@@ -99,7 +112,7 @@ bool acknowledge_before(RcRequester& rq, QueuePair& qp, Psn upto, Nanoseconds no
     at += step;
     if (step == left) {
       if (rq.cursor == qp.sq.head()) rq.cursor = qp.sq.head() + 1, rq.offset = 0;
-      complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+      done_front(rq, qp);
     }
   }
   if (at != rq.stream.unacked()) {
@@ -125,11 +138,25 @@ void answer_taken(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
   }
   if (complete) {
     if (rq.cursor == qp.sq.head()) rq.cursor = qp.sq.head() + 1, rq.offset = 0;
-    complete_front(qp, CompletionStatus::kSuccess, wqe.length);
+    done_front(rq, qp);
   } else if (rq.cursor == qp.sq.head()) {
     rq.offset = std::max(rq.offset, done * mtu);
   }
   on_progress(rq, qp, upto, now);
+}
+
+/// Data that the peer gives for the front element. False: it cannot be put where it belongs.
+bool take_data(RcRequester& rq, QueuePair& qp, SendWqe& wqe, std::uint32_t at,
+               std::span<const std::byte> data) {
+  if (is_context(qp)) [[unlikely]] {
+    take_data(of_context(rq), qp, wqe, at, data);
+    return true;
+  }
+  const CompletionStatus status = queue::scatter(qp, wqe.sge_list(), at, data);
+  if (status == CompletionStatus::kSuccess) [[likely]]
+    return true;
+  fail_front(rq, qp, status);
+  return false;
 }
 
 void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, Nanoseconds now) {
@@ -143,8 +170,7 @@ void on_read_response(RcRequester& rq, QueuePair& qp, const wire::Packet& packet
   if (packet.payload.size() != std::min(mtu, wqe.length - at)) {
     return fail_front(rq, qp, CompletionStatus::kBadResponse);
   }
-  const CompletionStatus status = queue::scatter(qp, wqe.sge_list(), at, packet.payload);
-  if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
+  if (!take_data(rq, qp, wqe, at, packet.payload)) return;
   answer_taken(rq, qp, now);
 }
 
@@ -155,13 +181,11 @@ void on_atomic_response(RcRequester& rq, QueuePair& qp, const wire::Packet& pack
     return fail_front(rq, qp, CompletionStatus::kBadResponse);
   }
   const std::uint64_t original = packet.atomic_ack.original;
-  const CompletionStatus status =
-      queue::scatter(qp, wqe.sge_list(), 0, std::as_bytes(std::span(&original, 1)));
-  if (status != CompletionStatus::kSuccess) return fail_front(rq, qp, status);
+  if (!take_data(rq, qp, wqe, 0, std::as_bytes(std::span(&original, 1)))) return;
   answer_taken(rq, qp, now);
 }
 
-CompletionStatus status_of(wire::NakCode code) {
+CompletionStatus status_of(wire::NakCode code, bool context) {
   switch (code) {
     case wire::NakCode::kInvalidRequest:
       return CompletionStatus::kRemoteInvalidRequest;
@@ -169,8 +193,10 @@ CompletionStatus status_of(wire::NakCode code) {
       return CompletionStatus::kRemoteAccessError;
     case wire::NakCode::kRemoteOperation:
       return CompletionStatus::kRemoteOperationError;
-    case wire::NakCode::kPsnSequence:
     case wire::NakCode::kInvalidRd:
+      if (context) return CompletionStatus::kRemoteInvalidRdRequest;
+      break;
+    case wire::NakCode::kPsnSequence:
       break;
   }
   return CompletionStatus::kBadResponse;
@@ -188,6 +214,10 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
     case wire::AethKind::kRnrNak:
       if (!acknowledge_before(rq, qp, psn, now)) return on_gap(rq, qp);
       if (!qp.can_send()) return;
+      if (is_context(qp)) {
+        return on_receiver_not_ready(of_context(rq), qp,
+                                     now + rnr_timer_ns(packet.aeth.rnr_timer_code()));
+      }
       return act(rq, qp,
                  rq.stream.on_receiver_not_ready(rnr_timer_ns(packet.aeth.rnr_timer_code()),
                                                  settings_of(qp), now),
@@ -198,7 +228,8 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
       if (packet.aeth.nak_code() == wire::NakCode::kPsnSequence || !reached) {
         return on_gap(rq, qp);
       }
-      return fail_front(rq, qp, status_of(packet.aeth.nak_code()));
+      const CompletionStatus status = status_of(packet.aeth.nak_code(), is_context(qp));
+      return is_context(qp) ? on_verdict(of_context(rq), qp, status) : fail_front(rq, qp, status);
     }
     case wire::AethKind::kReserved:
       qp.count(obs::Counter::kMalformedFrames);
@@ -207,6 +238,20 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
 }
 
 // ---- transmission ---------------------------------------------------------------------------
+
+wire::Service wire_service(const QueuePair& qp) {
+  return is_context(qp) ? wire::Service::kRd : wire::Service::kRc;
+}
+
+/// Whoever posted the element still stands behind it.
+bool may_build(RcRequester& rq, QueuePair& qp, const SendWqe& wqe) {
+  return !is_context(qp) || keep_source(of_context(rq), qp, wqe);
+}
+
+/// There is another element to transmit.
+bool has_next(RcRequester& rq, QueuePair& qp, Nanoseconds now) {
+  return rq.cursor != qp.sq.tail() || (is_context(qp) && pull(of_context(rq), qp, now));
+}
 
 /// Local elements are executed when they are reached. False: not yet.
 bool reach_local(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Nanoseconds now) {
@@ -257,8 +302,8 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
                network::OutFrame& frame) {
   const std::uint32_t mtu = mtu_of(qp);
   const std::uint32_t n = read_bytes(rq, wqe, mtu);
-  begin_frame(qp, psn, frame);
-  frame.headers.bth.opcode = wire::Opcode::kRcReadRequest;
+  begin_request(qp, wqe, psn, frame);
+  frame.headers.bth.opcode = in_service(qp, wire::Opcode::kRcReadRequest);
   // The answer acknowledges; a request that asks for it says that it is the element's last one.
   frame.headers.bth.ack_request = rq.offset + n == wqe.length;
   frame.headers.reth = {wqe.rdma.remote.address + rq.offset, wqe.rdma.remote.key, n};
@@ -270,7 +315,7 @@ bool emit_read(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosecond
 
 bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseconds now,
                  network::OutFrame& frame) {
-  begin_frame(qp, psn, frame);
+  begin_request(qp, wqe, psn, frame);
   frame.headers.bth.ack_request = true;
   if (wqe.op == SendOp::kAtomicWrite) {
     frame.headers.bth.opcode = wire::Opcode::kRcAtomicWrite;
@@ -279,7 +324,8 @@ bool emit_atomic(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanoseco
     frame.finish();
   } else {
     frame.headers.bth.opcode =
-        wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap : wire::Opcode::kRcFetchAdd;
+        in_service(qp, wqe.op == SendOp::kCompareSwap ? wire::Opcode::kRcCompareSwap
+                                                      : wire::Opcode::kRcFetchAdd);
     frame.headers.atomic.address = wqe.rdma.remote.address;
     frame.headers.atomic.key = wqe.rdma.remote.key;
     frame.headers.atomic.swap_or_add = wqe.rdma.operand;
@@ -295,7 +341,7 @@ bool emit_message(RcRequester& rq, QueuePair& qp, SendWqe& wqe, Psn psn, Nanosec
                   network::OutFrame& frame) {
   bool last = false;
   const CompletionStatus status =
-      build_message_frame(qp, wqe, wire::Service::kRc, rq.offset, psn, frame, &last);
+      build_message_frame(qp, wqe, wire_service(qp), rq.offset, psn, frame, &last);
   if (status != CompletionStatus::kSuccess) {
     // It completes when its turn comes; until then nothing behind it goes out.
     wqe.finished = true;
@@ -321,8 +367,9 @@ bool emit_probe(RcRequester& rq, QueuePair& qp, network::OutFrame& frame) {
   const Psn psn = rq.stream.unacked();
   const std::uint32_t offset = psn.distance_from(wqe.first_psn) * mtu_of(qp);
   bool last = false;
-  if (offset > wqe.length || build_message_frame(qp, wqe, wire::Service::kRc, offset, psn, frame,
-                                                 &last) != CompletionStatus::kSuccess) {
+  if (offset > wqe.length || !may_build(rq, qp, wqe) ||
+      build_message_frame(qp, wqe, wire_service(qp), offset, psn, frame, &last) !=
+          CompletionStatus::kSuccess) {
     return false;  // the memory has gone: that shows when the frame's turn comes
   }
   frame.element = qp.sq.head();
@@ -343,7 +390,7 @@ void start(RcRequester& rq, const QueuePair& qp) {
 bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, network::OutFrame& frame) {
   if (!qp.can_send() || !rq.stream.may_send(now)) return false;
   if (rq.stream.take_probe() && emit_probe(rq, qp, frame)) return true;
-  while (qp.can_send() && rq.cursor != qp.sq.tail()) {
+  while (qp.can_send() && has_next(rq, qp, now)) {
     SendWqe& wqe = qp.sq.at(rq.cursor);
     if (wqe.finished) {
       if (wqe.status != CompletionStatus::kSuccess) return false;
@@ -368,6 +415,12 @@ bool next_request(RcRequester& rq, QueuePair& qp, Nanoseconds now, network::OutF
       return false;
     }
     if (is_answered(wqe.op) && rq.reads_outstanding >= qp.attributes.max_rd_atomic) return false;
+    if (!may_build(rq, qp, wqe)) {
+      wqe.finished = true;
+      wqe.status = CompletionStatus::kFlushed;
+      retire_finished(rq, qp);
+      return false;
+    }
     if (!wqe.started) {
       wqe.started = true;
       wqe.first_psn = rq.stream.take_numbers(psn_count(wqe, mtu));

@@ -89,6 +89,12 @@ class StreamReceiver {
     expected_ = psn;
     refuse(code);
   }
+  /// The sender begins anew behind this frame, which is not before the expected one.
+  void resync(Psn psn) {
+    expected_ = psn + 1;
+    nak_given_ = false;
+    owed_ = Owed::kAck;
+  }
   /// A copy came, and may mean that the acknowledgement was lost.
   void acknowledge_again() {
     if (!owes()) owed_ = Owed::kAck;

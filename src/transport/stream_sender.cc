@@ -20,6 +20,13 @@ void StreamSender::stop() {
   stop_timers();
 }
 
+void StreamSender::abandon() {
+  stop();
+  next_ = sent_;
+  round_trip_ = RoundTrip::kUntimed;
+  probes_ = 0;
+}
+
 void StreamSender::on_probe_sent() {
   ack_requests_.on_ask(unacked_ + 1);
   probed_ = unacked_;

@@ -57,6 +57,8 @@ class StreamSender {
   void start(Psn first, std::uint32_t mtu, const StreamSettings& settings);
   /// Nothing is under way any more, and nothing is due.
   void stop();
+  /// Nothing that went out is waited for any more; what follows has numbers that never went out.
+  void abandon();
   /// The owner gives up: no timer runs until something goes out again.
   void stop_timers() { ack_deadline_ = give_up_at_ = kNever; }
 

@@ -14,6 +14,7 @@
 #include "obs/log.h"
 #include "path/direct.h"
 #include "path/framed.h"
+#include "path/rd_path.h"
 #include "queue/frame_receiver.h"
 #include "transport/qp_state.h"
 #include "verbs/limits.h"
@@ -52,6 +53,7 @@ DeviceInfo describe(const ControllerSetup& setup, base::Random& random) {
   info.max_inline_bytes = network::kMaxInlineBytes;
   info.max_completions = kMaxCompletions;
   info.max_rd_atomic = kMaxRdAtomic;
+  info.max_contexts = kMaxContexts;
   return info;
 }
 
@@ -94,9 +96,10 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
     : environment_(environment),
       info_(describe(setup, *environment.random)),
       path_policy_(setup.path),
+      context_settings_(setup.contexts),
       ports_(std::move(setup.ports)),
       keys_(*environment.random),
-      queue_pairs_(*environment.random, info_.max_queue_pairs),
+      queue_pairs_(*environment.random, info_.max_queue_pairs, info_.max_contexts),
       engine_(*environment.clock, *this, counters_),
       gsi_(environment.agents, counters_) {
   shared_.keys = &keys_;
@@ -198,9 +201,49 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
     qp->last_initiated = random().draw<std::uint64_t>() >> 2 | 1;
     qp->last_served = qp->last_initiated | std::uint64_t{1} << 63;
   }
-  qp->sq.configure(setup.limits);
+  const bool datagrams = setup.service == Service::kReliableDatagram;
+  if (datagrams) serve_contexts();
+  qp->sq.configure(setup.limits, datagrams);
   if (qp->rq != nullptr) qp->rq->configure(setup.limits.max_recv_wr, setup.limits.max_recv_sge);
   return qp;
+}
+
+void Controller::serve_contexts() {
+  const std::lock_guard guard(contexts_lock_);
+  if (contexts_owner_ != nullptr) return;
+  const auto port_of = [this](const Gid& local) -> port::Port* {
+    for (const PortSetup& port : ports_) {
+      if (port.address == local) return port.wire.get();
+    }
+    return nullptr;
+  };
+  contexts_owner_ = std::make_unique<path::Contexts>(
+      *this, engine_, random(), counters_, [this] { return make_context_core(); }, port_of);
+  contexts_owner_->set(context_settings_);
+  contexts_.store(contexts_owner_.get(), std::memory_order_release);
+}
+
+Result<queue::QueuePair*> Controller::make_context_core() {
+  const auto core = queue_pairs_.acquire_hidden();
+  if (!core) return core;
+  (*core)->shown = nullptr;
+  (*core)->service = Service::kReliableDatagram;
+  (*core)->shared = &shared_;
+  (*core)->send_cq = (*core)->recv_cq = nullptr;
+  (*core)->shared_receive = nullptr;
+  (*core)->sq.configure({.max_send_wr = 256,
+                         .max_recv_wr = 0,
+                         .max_send_sge = 4,  // longer lists have room where inline data has
+                         .max_recv_sge = 0,
+                         .max_inline_bytes = network::kMaxInlineBytes},
+                        true);
+  return core;
+}
+
+bool Controller::on_context_setup(const wire::Packet& packet, const network::Flow& flow) {
+  if (contexts() == nullptr || !owns(packet.bth.dest_qp)) return false;
+  contexts()->on_setup(packet, flow);
+  return true;
 }
 
 void Controller::flush_owed_acks(queue::QueuePair& qp) {
@@ -232,7 +275,7 @@ void Controller::reset(queue::QueuePair& qp) {
     const std::lock_guard recv_guard(qp.recv_lock);
     if (qp.path != nullptr) {
       qp.path->stop(qp);
-      crossed = qp.path->ring_receiver() != nullptr;
+      crossed = qp.path->ring_receiver() != nullptr || qp.path->datagram_end() != nullptr;
     }
     qp.path.reset();
     qp.sq.release();
@@ -266,7 +309,10 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
 
 std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
   port::Port* wire = this->wire(qp.attributes.port);
-  const bool datagram = qp.service == Service::kUnreliableDatagram;
+  if (qp.service == Service::kReliableDatagram && wire != nullptr) {
+    return std::unique_ptr<queue::Path>(new (std::nothrow) path::RdPath(qp, *contexts()));
+  }
+  const bool datagram = qp.service >= Service::kUnreliableDatagram;
   const Gid& gid = qp.attributes.remote_gid;
   const Qpn qpn = qp.attributes.remote_qpn;
   const bool here = datagram ? wire == nullptr : environment_.directory->find(gid, qpn) != nullptr;
@@ -303,7 +349,7 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
   // What failed may not have been seen to yet; the path begins anew behind it.
   if (from == QpState::kSendQueueError) queue::flush(qp);
   if (to == QpState::kReadyToReceive && neighbours_ != nullptr &&
-      qp.service != Service::kUnreliableDatagram &&
+      qp.service < Service::kUnreliableDatagram &&
       environment_.directory->find(a.remote_gid, a.remote_qpn) == nullptr) {
     const auto called = neighbours_->call(a.remote_gid, a.remote_qpn);
     if (!called && called.error().code != Errc::kNotFound) {
@@ -316,7 +362,11 @@ Result<void> Controller::modify(queue::QueuePair& qp, QpState to, const QueuePai
     const std::lock_guard send_guard(qp.send_lock);
     const std::lock_guard recv_guard(qp.recv_lock);
     take_given(qp.attributes, a, given);
-    if (has(given, QpAttribute::kAccess)) qp.epoch.fetch_add(1, std::memory_order_acq_rel);
+    // Whoever remembers a connected peer remembers its rights; nobody remembers those of a reliable
+    // datagram queue pair, whose epoch is the name of the work that was posted.
+    if (has(given, QpAttribute::kAccess) && qp.service != Service::kReliableDatagram) {
+      qp.epoch.fetch_add(1, std::memory_order_acq_rel);
+    }
     if (to == QpState::kInit) qp.local_gid = ports_[qp.attributes.port - 1u].address;
     if (to == QpState::kReadyToReceive) {
       qp.path = make_path(qp);

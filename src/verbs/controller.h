@@ -18,6 +18,7 @@
 #include "mad/gsi.h"
 #include "memory/key_table.h"
 #include "obs/counters.h"
+#include "path/contexts.h"
 #include "path/directory.h"
 #include "path/engine.h"
 #include "path/neighbours.h"
@@ -56,6 +57,7 @@ struct ControllerSetup {
   PathPolicy path = PathPolicy::kAutomatic;
   std::uint32_t max_queue_pairs = 0;  ///< 0: the default of the kind
   std::vector<PortSetup> ports;       ///< one to kMaxPorts
+  path::ContextSettings contexts = {};
 };
 
 class Controller final : public path::QueuePairTable {
@@ -145,6 +147,11 @@ class Controller final : public path::QueuePairTable {
     return gsi_.receive(packet, flow, environment_.clock->now());
   }
   std::vector<Qpn> members(const Gid& group) override { return groups_.of(group); }
+  queue::QueuePair* peek(Qpn qpn) override { return queue_pairs_.peek(qpn); }
+  bool on_context_setup(const wire::Packet& packet, const network::Flow& flow) override;
+
+  /// Of the reliable datagram service; null before its first queue pair.
+  path::Contexts* contexts() { return contexts_.load(std::memory_order_acquire); }
 
  private:
   static bool fast_post_locked(queue::QueuePair& qp, const SendRequest& request) {
@@ -158,6 +165,9 @@ class Controller final : public path::QueuePairTable {
   std::unique_ptr<queue::Path> make_path(queue::QueuePair& qp);
   void reset(queue::QueuePair& qp);
   void join_neighbours();
+  /// Makes contexts possible.
+  void serve_contexts();
+  Result<queue::QueuePair*> make_context_core();
   /// Acknowledgements that wait for company leave now: the peer must not wait for ever.
   void flush_owed_acks(queue::QueuePair& qp);
   /// Of the addresses that are shared with other processes; all ports have the same.
@@ -172,6 +182,7 @@ class Controller final : public path::QueuePairTable {
   std::function<void()> on_close_;
   DeviceInfo info_;
   PathPolicy path_policy_;
+  const path::ContextSettings context_settings_;
   std::vector<PortSetup> ports_;
   obs::Counters counters_;
   AsyncEvents events_{counters_};
@@ -185,6 +196,9 @@ class Controller final : public path::QueuePairTable {
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own
   MulticastMembers groups_;
   mad::Gsi gsi_;
+  std::mutex contexts_lock_;
+  std::unique_ptr<path::Contexts> contexts_owner_;
+  std::atomic<path::Contexts*> contexts_{nullptr};
 };
 
 }  // namespace weft::verbs

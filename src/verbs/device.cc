@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -56,6 +57,9 @@ Result<Device> Device::open(const DeviceOptions& given) {
   setup.path = wants_frames(*options) ? PathPolicy::kFramed : PathPolicy::kAutomatic;
   setup.max_queue_pairs = options->max_queue_pairs;
   setup.ports = std::move(*ports);
+  setup.contexts.windowed = !options->one_message;
+  setup.contexts.idle_ns = static_cast<Nanoseconds>(
+      std::max<std::int64_t>(1, std::chrono::nanoseconds(options->context_idle).count()));
   auto controller = Controller::create(environment, std::move(setup));
   if (!controller) return tl::unexpected(controller.error());
   path::Engine& engine = (*controller)->engine();

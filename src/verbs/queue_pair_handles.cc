@@ -84,7 +84,7 @@ Result<void> QueuePair::modify(QpState to, const QueuePairAttributes& attributes
 
 Result<void> QueuePair::connect(const Endpoint& peer, QueuePairAttributes attributes) {
   const bool reliable = object_->core->service == Service::kReliableConnection;
-  if (object_->core->service == Service::kUnreliableDatagram) {
+  if (object_->core->service >= Service::kUnreliableDatagram) {
     return fail(Errc::kNotSupported, "connect: datagrams have no peer; use activate()");
   }
   attributes.remote_gid = peer.gid;
@@ -103,6 +103,14 @@ Result<void> QueuePair::activate(QKey qkey, QueuePairAttributes attributes) {
   attributes.qkey = qkey;
   attributes.send_psn = endpoint().psn;
   attributes.path_mtu = fitting_mtu(*object_, attributes);
+  if (object_->core->service == Service::kReliableDatagram) {
+    constexpr QpAttribute kReceives = QpAttribute::kPathMtu | QpAttribute::kMaxDestRdAtomic |
+                                      QpAttribute::kMinRnrTimer | QpAttribute::kAckPolicy;
+    const QpAttribute init = kInit | QpAttribute::kQKey | QpAttribute::kAccess;
+    if (auto ok = modify(QpState::kInit, attributes, init); !ok) return ok;
+    if (auto ok = modify(QpState::kReadyToReceive, attributes, kReceives); !ok) return ok;
+    return modify(QpState::kReadyToSend, attributes, kReliableRts);
+  }
   if (auto ok = modify(QpState::kInit, attributes, kInit | QpAttribute::kQKey); !ok) return ok;
   if (auto ok = modify(QpState::kReadyToReceive, attributes, QpAttribute::kPathMtu); !ok) {
     return ok;

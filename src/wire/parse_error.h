@@ -22,6 +22,7 @@ enum class ParseError : std::uint8_t {
   kWrongPort,            ///< UDP destination port other than 4791
   kBadUdpLength,         ///< UDP length contradicts the IP length
   kBadIcrc,              ///< the invariant CRC does not match
+  kBadSetup,             ///< a context's setup message of another version, kind or MTU
   kCount
 };
 
@@ -55,6 +56,8 @@ constexpr std::string_view to_string(ParseError error) {
       return "bad UDP length";
     case ParseError::kBadIcrc:
       return "bad ICRC";
+    case ParseError::kBadSetup:
+      return "bad setup of a context";
     case ParseError::kCount:
       break;
   }

@@ -9,13 +9,14 @@ constexpr Nanoseconds kSlowest = 300'000;
 
 Chaos::Chaos(sim::Stage& stage, sim::Network& network, const Scenario& scenario,
              std::vector<std::unique_ptr<Node>>& nodes, std::vector<std::unique_ptr<Link>>& links,
-             Datagrams& datagrams)
+             Datagrams& datagrams, ReliableDatagrams& reliable_datagrams)
     : stage_(stage),
       network_(network),
       scenario_(scenario),
       nodes_(nodes),
       links_(links),
-      datagrams_(datagrams) {}
+      datagrams_(datagrams),
+      reliable_datagrams_(reliable_datagrams) {}
 
 void Chaos::plan(Nanoseconds when, Kind kind, std::uint64_t subject) {
   stage_.events.at(when, *this, subject << 8 | static_cast<std::uint64_t>(kind));
@@ -73,6 +74,7 @@ void Chaos::crash() {
   stage_.trace.add(sim::What::kCrashed, node.number());
   for (const auto& link : links_) link->on_crash(node);
   datagrams_.on_crash(node);
+  reliable_datagrams_.on_crash(node);
   node.crash();
   plan(stage_.now() + stage_.between(100'000, 3'000'000), Kind::kRestart, node.number());
 }

@@ -9,6 +9,7 @@
 #include "worlds/datagrams.h"
 #include "worlds/link.h"
 #include "worlds/node.h"
+#include "worlds/reliable_datagrams.h"
 #include "worlds/scenario.h"
 
 namespace weft::worlds {
@@ -17,7 +18,7 @@ class Chaos final : public sim::Actor {
  public:
   Chaos(sim::Stage& stage, sim::Network& network, const Scenario& scenario,
         std::vector<std::unique_ptr<Node>>& nodes, std::vector<std::unique_ptr<Link>>& links,
-        Datagrams& datagrams);
+        Datagrams& datagrams, ReliableDatagrams& reliable_datagrams);
 
   void start();
   void on_event(std::uint64_t token) override;
@@ -44,6 +45,7 @@ class Chaos final : public sim::Actor {
   std::vector<std::unique_ptr<Node>>& nodes_;
   std::vector<std::unique_ptr<Link>>& links_;
   Datagrams& datagrams_;
+  ReliableDatagrams& reliable_datagrams_;
 };
 
 }  // namespace weft::worlds

@@ -32,6 +32,7 @@ struct CardSpec {
   std::vector<Gid> ports;
   std::uint32_t completion_queues = 1;
   bool kernel_consumer = false;
+  std::uint32_t max_queue_pairs = 256;  ///< of a host
 };
 
 struct NodeSpec {
@@ -39,6 +40,7 @@ struct NodeSpec {
   std::uint32_t processes = 1;
   verbs::PathPolicy path = verbs::PathPolicy::kAutomatic;
   sim::NodeMemory::Settings memory;
+  path::ContextSettings contexts = {};
   Nanoseconds poll_delay_ns = 0;  ///< how long its programs sleep before they look for completions
 };
 

@@ -216,4 +216,39 @@ Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes, W
   return s;
 }
 
+Scenario draw_reliable_datagrams(std::uint64_t seed, Weather weather) {
+  Scenario s = draw_scenario(seed, {}, weather);
+  Draw draw(~seed);
+  if (s.links.size() > 1) s.links.resize(1);
+  ReliableDatagramSpec& rd = s.reliable_datagrams;
+  for (std::uint32_t i = draw.between(2, 8); i > 0; --i) {
+    EndSpec member = draw_end(draw, s.nodes);
+    member.shared_receive = false;
+    if (s.nodes[member.node].cards[member.card].kind == verbs::NodeKind::kHost) {
+      rd.members.push_back(member);
+    }
+  }
+  for (NodeSpec& node : s.nodes) {
+    node.contexts.windowed = !draw.one_in(3);
+    node.contexts.idle_ns = draw.log_between(300'000, 20'000'000);
+  }
+  QueuePairAttributes& a = rd.attributes;
+  a.path_mtu = draw.of(kMtus);
+  a.timeout = static_cast<std::uint8_t>(draw.between(7, 9));
+  a.retry_count = static_cast<std::uint8_t>(draw.between(5, 7));
+  a.rnr_retry = static_cast<std::uint8_t>(draw.one_in(4) ? draw.between(2, 6) : 7);
+  a.min_rnr_timer = static_cast<std::uint8_t>(draw.between(1, 8));
+  a.max_rd_atomic = static_cast<std::uint8_t>(draw.between(1, 8));
+  a.max_dest_rd_atomic = static_cast<std::uint8_t>(draw.between(1, 16));
+  rd.slot_bytes = draw.log_between(256, 12'000);
+  rd.requests = draw.between(100, 400);
+  rd.receive_buffers = draw.between(1, 8);
+  rd.pause_ns = draw_pause(draw, rd.requests, s.healed_at);
+  if (weather != Weather::kCalm) {
+    rd.mischief = draw.one_in(2) ? 0 : draw.between(8, 40);
+    rd.upheaval = draw.one_in(2) ? 0 : draw.between(10, 40);
+  }
+  return s;
+}
+
 }  // namespace weft::worlds

@@ -10,6 +10,7 @@
 #include "worlds/datagrams.h"
 #include "worlds/link_spec.h"
 #include "worlds/node.h"
+#include "worlds/reliable_datagrams.h"
 
 namespace weft::worlds {
 
@@ -21,6 +22,7 @@ struct Scenario {
   std::vector<NodeSpec> nodes;
   std::vector<LinkSpec> links;
   DatagramSpec datagrams;
+  ReliableDatagramSpec reliable_datagrams;
   Nanoseconds healed_at = 0;
   std::uint32_t crashes = 0, partitions = 0, slowdowns = 0;
   Nanoseconds pressure_every_ns = 0;  ///< at most, between two swappings-out; 0: never
@@ -35,5 +37,7 @@ enum class Weather : std::uint8_t {
 /// `nodes`: as many as this, instead of what the seed says.
 Scenario draw_scenario(std::uint64_t seed, std::optional<std::uint32_t> nodes = {},
                        Weather weather = Weather::kDrawn);
+/// The same, whose traffic is mostly reliable datagrams.
+Scenario draw_reliable_datagrams(std::uint64_t seed, Weather weather = Weather::kDrawn);
 
 }  // namespace weft::worlds

@@ -29,7 +29,8 @@ World::World(Scenario scenario)
       network_(stage_, scenario_.checksums),
       nodes_(make_nodes(stage_, network_, scenario_, ready_)),
       datagrams_(stage_, scenario_.datagrams, nodes_),
-      chaos_(stage_, network_, scenario_, nodes_, links_, datagrams_) {
+      reliable_datagrams_(stage_, scenario_.reliable_datagrams, nodes_, scenario_.healed_at),
+      chaos_(stage_, network_, scenario_, nodes_, links_, datagrams_, reliable_datagrams_) {
   network_.set_faults(scenario_.faults);
   network_.set_delay(scenario_.least_delay_ns, scenario_.most_delay_ns);
   for (const LinkSpec& spec : scenario_.links) {
@@ -42,6 +43,7 @@ World::World(Scenario scenario)
 World::~World() {
   links_.clear();
   datagrams_.abandon();
+  reliable_datagrams_.abandon();
 }
 
 void World::start_nodes() {
@@ -76,7 +78,7 @@ bool World::step() {
 }
 
 bool World::all_closed() const {
-  return datagrams_.closed() &&
+  return datagrams_.closed() && reliable_datagrams_.closed() &&
          std::ranges::all_of(links_, [](const auto& link) { return link->closed(); });
 }
 
@@ -103,6 +105,7 @@ void World::start() {
   start_nodes();
   for (const auto& link : links_) link->start();
   datagrams_.start();
+  reliable_datagrams_.start();
   chaos_.start();
   settle();
 }

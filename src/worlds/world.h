@@ -15,6 +15,7 @@
 #include "worlds/datagrams.h"
 #include "worlds/link.h"
 #include "worlds/node.h"
+#include "worlds/reliable_datagrams.h"
 #include "worlds/scenario.h"
 
 namespace weft::worlds {
@@ -66,6 +67,7 @@ class World {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Link>> links_;
   Datagrams datagrams_;
+  ReliableDatagrams reliable_datagrams_;
   Chaos chaos_;
 };
 

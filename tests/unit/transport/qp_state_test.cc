@@ -15,7 +15,7 @@ using A = QpAttribute;
 using S = QpState;
 
 constexpr Service kServices[] = {Service::kReliableConnection, Service::kUnreliableConnection,
-                                 Service::kUnreliableDatagram};
+                                 Service::kUnreliableDatagram, Service::kReliableDatagram};
 constexpr S kStates[] = {
     S::kReset,          S::kInit, S::kReadyToReceive, S::kReadyToSend, S::kSendQueueDrained,
     S::kSendQueueError, S::kError};
@@ -80,6 +80,25 @@ std::map<std::pair<S, S>, Rule> rules_of(Service service) {
           {{S::kSendQueueDrained, S::kSendQueueDrained}, {A::kNone, A::kPKeyIndex | A::kQKey}},
           {{S::kSendQueueError, S::kReadyToSend}, {A::kNone, A::kQKey}},
       };
+    case Service::kReliableDatagram: {
+      // What the specification sets at contexts is weft's own here, and all of it may be left out.
+      const A live = A::kAccess | A::kMinRnrTimer | A::kQKey;
+      return {
+          {{S::kReset, S::kInit}, {A::kPKeyIndex | A::kPort | A::kQKey | A::kAccess}},
+          {{S::kInit, S::kInit}, {A::kNone, A::kPKeyIndex | A::kPort | A::kQKey | A::kAccess}},
+          {{S::kInit, S::kReadyToReceive},
+           {A::kNone, A::kAccess | A::kPKeyIndex | A::kQKey | A::kPathMtu | A::kMaxDestRdAtomic |
+                          A::kMinRnrTimer | A::kAckPolicy}},
+          {{S::kReadyToReceive, S::kReadyToSend},
+           {A::kNone, A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSendPsn | A::kMaxRdAtomic |
+                          A::kAccess | A::kQKey}},
+          {{S::kReadyToSend, S::kReadyToSend}, {A::kNone, live}},
+          {{S::kReadyToSend, S::kSendQueueDrained}, {}},
+          {{S::kSendQueueDrained, S::kReadyToSend}, {A::kNone, live}},
+          {{S::kSendQueueDrained, S::kSendQueueDrained},
+           {A::kNone, live | A::kRnrRetry | A::kPKeyIndex}},
+      };
+    }
   }
   return {};
 }
