@@ -1,0 +1,45 @@
+// A raw port on a network interface, by packet sockets: frames leave and arrive as they are; whole
+// IP packets leave by the kernel's routes. The kernel's stack goes on to see what arrives. Needs
+// CAP_NET_RAW. Threads as raw_port.h says.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/lock.h"
+#include "host/fd.h"
+#include "port/packet_ring.h"
+#include "port/packet_socket.h"
+#include "port/raw_port.h"
+#include "weft/result.h"
+
+namespace weft::port {
+
+class PacketPort final : public RawPort {
+ public:
+  /// On the interface that has this address.
+  static Result<std::unique_ptr<RawPort>> open(const Gid& address);
+
+  LinkAddress link_address() const override { return interface_.link_address; }
+  std::uint32_t max_packet() const override { return interface_.max_packet; }
+  bool returns_own() const override { return interface_.loopback; }
+  SendOutcome send(std::span<const RawBytes> frames) override;
+  SendOutcome send_packets(std::span<const RawBytes> packets) override;
+  std::size_t receive(RawReceiver& receiver, std::size_t max) override;
+  void add_wait_fds(std::vector<int>& fds) const override;
+  void set_claims(const network::RawClaims& claims) override;
+  Result<host::Fd> reserve(const RawKey& key) override;
+
+ private:
+  PacketPort(RawInterface interface, host::Fd receiver, PacketRing ring, host::Fd sender,
+             host::Fd ipv6_sender, host::Fd ipv4_sender);
+
+  const RawInterface interface_;
+  host::Fd receiver_;
+  PacketRing ring_;
+  host::Fd sender_, ipv6_sender_, ipv4_sender_;
+  base::Lock claims_lock_;
+  bool listens_ = false, promiscuous_ = false;  ///< under claims_lock_
+};
+
+}  // namespace weft::port
