@@ -14,7 +14,8 @@ namespace weft {
 enum class Service : std::uint8_t {
   kReliableConnection,
   kUnreliableConnection,
-  kUnreliableDatagram
+  kUnreliableDatagram,
+  kRawDatagram,  ///< whole packets of other protocols (weft/raw.h)
 };
 std::string_view to_string(Service service);
 

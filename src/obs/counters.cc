@@ -46,6 +46,15 @@ constexpr CounterRow kTable[] = {
      "completions lost because their queue was full"},
     {Counter::kAsyncEventsDropped, "async_events_dropped", "events",
      "asynchronous events that nobody fetched in time"},
+    {Counter::kRawUnclaimed, "raw_unclaimed", "packets",
+     "packets at a raw port that no queue pair had claimed"},
+    {Counter::kRawMalformed, "raw_malformed", "packets",
+     "raw packets whose version or lengths are wrong, or that were too long to be taken whole"},
+    {Counter::kRawBadExtensions, "raw_bad_extensions", "packets",
+     "raw packets with too many or broken IPv6 extension headers"},
+    {Counter::kRawJumbos, "raw_jumbos", "packets", "raw packets with a jumbo payload"},
+    {Counter::kRawSpoofed, "raw_spoofed", "packets",
+     "raw packets with a source address that is not their sender's"},
 };
 static_assert(std::size(kTable) == static_cast<std::size_t>(Counter::kCount));
 

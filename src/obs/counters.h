@@ -40,6 +40,11 @@ enum class Counter : std::uint8_t {
   kVanishedMemory,
   kCompletionOverruns,
   kAsyncEventsDropped,
+  kRawUnclaimed,
+  kRawMalformed,
+  kRawBadExtensions,
+  kRawJumbos,
+  kRawSpoofed,
   kCount,
 };
 

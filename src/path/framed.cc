@@ -564,6 +564,8 @@ std::unique_ptr<queue::Path> make_framed_path(QueuePair& qp, port::Port& port) {
     case Service::kUnreliableDatagram:
       if (port.control() != nullptr) port.control()->report_all_headers();
       return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Ud>(qp, port));
+    case Service::kRawDatagram:
+      break;  // make_raw_path()
   }
   return nullptr;
 }

@@ -103,6 +103,8 @@ std::string_view to_string(Service service) {
       return "UC";
     case Service::kUnreliableDatagram:
       return "UD";
+    case Service::kRawDatagram:
+      return "raw";
   }
   return "unknown service";
 }
