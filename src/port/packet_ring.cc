@@ -8,11 +8,13 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/big_endian.h"
 #include "host/system_error.h"
 #include "wire/raw_packet.h"
+#include "wire/segments.h"
 
 namespace weft::port {
 namespace {
@@ -22,15 +24,24 @@ constexpr std::size_t kLeastSlots = 256;
 constexpr std::size_t kBlockBytes = 1 << 16;
 /// Where the two addresses of a frame end, and a tag belongs.
 constexpr std::size_t kTagAt = 12;
+/// What stands before a frame: virtio_net_hdr, whose header is not C++.
+struct Offload {
+  std::uint8_t flags, kind;
+  std::uint16_t header_bytes, part_bytes, checksum_from, checksum_at;
+};
+constexpr std::uint8_t kNotCut = 0;
+/// The longest packet that has a length, with its frame around it.
+constexpr std::size_t kLongestFrame = 65575 + 18 + sizeof(Offload);
 
 std::size_t slot_bytes_for(std::size_t frame_bytes) {
-  return std::bit_ceil(frame_bytes + TPACKET2_HDRLEN + TPACKET_ALIGNMENT);
+  return std::bit_ceil(frame_bytes + TPACKET2_HDRLEN + 2 * TPACKET_ALIGNMENT + sizeof(Offload));
 }
 
 }  // namespace
 
 Result<PacketRing> PacketRing::make(const host::Fd& socket, std::size_t frame_bytes) {
   PacketRing ring;
+  ring.socket_ = socket.get();
   ring.slot_bytes_ = slot_bytes_for(frame_bytes);
   ring.slots_ = std::max(kRingBytes / ring.slot_bytes_, kLeastSlots);
   ring.bytes_ = ring.slots_ * ring.slot_bytes_;
@@ -40,7 +51,10 @@ Result<PacketRing> PacketRing::make(const host::Fd& socket, std::size_t frame_by
   request.tp_block_nr = static_cast<unsigned>(ring.bytes_ / kBlockBytes);
   request.tp_frame_size = static_cast<unsigned>(ring.slot_bytes_);
   request.tp_frame_nr = static_cast<unsigned>(ring.slots_);
+  const int yes = 1;
   if (setsockopt(socket.get(), SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0 ||
+      setsockopt(socket.get(), SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof yes) != 0 ||
+      setsockopt(socket.get(), SOL_PACKET, PACKET_COPY_THRESH, &yes, sizeof yes) != 0 ||
       setsockopt(socket.get(), SOL_PACKET, PACKET_RX_RING, &request, sizeof request) != 0) {
     return host::system_error("raw queue pair: making the ring of a packet socket", errno);
   }
@@ -59,7 +73,8 @@ PacketRing::PacketRing(PacketRing&& other) noexcept
       bytes_(other.bytes_),
       slot_bytes_(other.slot_bytes_),
       slots_(other.slots_),
-      next_(other.next_) {}
+      next_(other.next_),
+      socket_(other.socket_) {}
 
 PacketRing::~PacketRing() {
   if (memory_ != nullptr) munmap(memory_, bytes_);
@@ -80,25 +95,60 @@ bool PacketRing::hand_up(std::byte* slot, RawReceiver& receiver) {
   const std::atomic_ref status(header.tp_status);
   const std::uint32_t said = status.load(std::memory_order_acquire);
   if ((said & TP_STATUS_USER) == 0) return false;
-  const std::size_t at = header.tp_mac, taken = header.tp_snaplen;
-  if (at > slot_bytes_ || taken > slot_bytes_ - at || taken < header.tp_len) {
+  const Arrival arrival = take(slot, said);
+  const auto give = [&](RawBytes frame) { receiver.on_raw_frame(frame, arrival.needs_checksum); };
+  if (arrival.frame.empty()) {
     receiver.on_cut_frame();
-  } else {
-    RawBytes frame(slot + at, taken);
-    if ((said & TP_STATUS_VLAN_VALID) != 0 && taken >= kTagAt) {
-      tagged_.assign(frame.begin(), frame.begin() + kTagAt);
-      tagged_.resize(kTagAt + 4);
-      const bool has_type = (said & TP_STATUS_VLAN_TPID_VALID) != 0;
-      base::store_be<std::uint16_t>(tagged_.data() + kTagAt,
-                                    has_type ? header.tp_vlan_tpid : wire::kEtherTypeVlan);
-      base::store_be<std::uint16_t>(tagged_.data() + kTagAt + 2, header.tp_vlan_tci);
-      tagged_.insert(tagged_.end(), frame.begin() + kTagAt, frame.end());
-      frame = tagged_;
-    }
-    receiver.on_raw_frame(frame, (said & TP_STATUS_CSUMNOTREADY) != 0);
+  } else if (arrival.part_bytes == 0) {
+    give(arrival.frame);
+  } else if (!wire::for_each_segment(arrival.frame, wire::parse_raw_frame(arrival.frame),
+                                     arrival.part_bytes, segment_, give)) {
+    receiver.on_cut_frame();
   }
   status.store(TP_STATUS_KERNEL, std::memory_order_release);
   return true;
+}
+
+/// Without a frame: it could not be had whole.
+PacketRing::Arrival PacketRing::take(std::byte* slot, std::uint32_t status) {
+  const auto& header = *reinterpret_cast<const tpacket2_hdr*>(slot);
+  const std::size_t at = header.tp_mac, taken = header.tp_snaplen;
+  Arrival out;
+  if (at < sizeof(Offload) || at > slot_bytes_ || taken > slot_bytes_ - at) return out;
+  Offload offload;
+  std::memcpy(&offload, slot + at - sizeof offload, sizeof offload);
+  out.needs_checksum = (status & TP_STATUS_CSUMNOTREADY) != 0;
+  if (offload.kind != kNotCut) out.part_bytes = offload.part_bytes;
+  out.frame = RawBytes(slot + at, taken);
+  if ((status & TP_STATUS_COPY) != 0) {
+    out.frame = receive_whole();
+  } else if (taken < header.tp_len) {
+    out.frame = {};
+  }
+  if ((status & TP_STATUS_VLAN_VALID) != 0 && out.frame.size() >= kTagAt) {
+    const bool has_type = (status & TP_STATUS_VLAN_TPID_VALID) != 0;
+    out.frame = with_tag(out.frame, has_type ? header.tp_vlan_tpid : wire::kEtherTypeVlan,
+                         header.tp_vlan_tci);
+  }
+  return out;
+}
+
+/// The frame at the head of the socket's queue.
+RawBytes PacketRing::receive_whole() {
+  whole_.resize(kLongestFrame);
+  const ssize_t n = recv(socket_, whole_.data(), whole_.size(), MSG_DONTWAIT | MSG_TRUNC);
+  const auto got = static_cast<std::size_t>(n > 0 ? n : 0);
+  if (got <= sizeof(Offload) || got > whole_.size()) return {};
+  return RawBytes(whole_).subspan(sizeof(Offload), got - sizeof(Offload));
+}
+
+RawBytes PacketRing::with_tag(RawBytes frame, std::uint16_t type, std::uint16_t tag) {
+  tagged_.assign(frame.begin(), frame.begin() + kTagAt);
+  tagged_.resize(kTagAt + 4);
+  base::store_be<std::uint16_t>(tagged_.data() + kTagAt, type);
+  base::store_be<std::uint16_t>(tagged_.data() + kTagAt + 2, tag);
+  tagged_.insert(tagged_.end(), frame.begin() + kTagAt, frame.end());
+  return tagged_;
 }
 
 }  // namespace weft::port

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support/raw_packets.h"
+#include "wire/segments.h"
 #include "wire/toeplitz.h"
 
 namespace weft::wire {
@@ -158,6 +159,71 @@ TEST(RawPacketTest, fills_in_the_checksum_that_a_card_would) {
   }
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   EXPECT_EQ(sum, 0xFFFFU);  // as a receiver adds it up
+}
+
+TEST(Segments, of_a_long_tcp_packet_are_what_a_card_would_send) {
+  Bytes upper(20 + 250);
+  for (std::size_t i = 20; i < upper.size(); ++i) upper[i] = static_cast<std::byte>(i);
+  base::store_be<std::uint32_t>(upper.data() + 4, 0xFFFF'FFF0);  // the sequence number wraps
+  upper[12] = std::byte{0x50};
+  upper[13] = std::byte{0x99};  // reduced window, ack, push, fin
+  const Bytes packet = weft::test::ipv6_packet({.next_header = kIpProtocolTcp, .upper = upper});
+  const Bytes frame = weft::test::frame_of(packet);
+  std::vector<Bytes> parts;
+  Bytes room;
+  EXPECT_TRUE(for_each_segment(frame, parse_raw_frame(frame), 100, room,
+                               [&](auto part) { parts.emplace_back(part.begin(), part.end()); }));
+  ASSERT_EQ(parts.size(), 3U);
+  Bytes payload;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const RawPacket read = parse_raw_frame(parts[i]);
+    EXPECT_EQ(read.fault, RawFault::kNone);
+    EXPECT_EQ(read.bytes, i < 2 ? 160U : 110U);
+    const std::byte* tcp = parts[i].data() + 54;
+    EXPECT_EQ(base::load_be<std::uint32_t>(tcp + 4), static_cast<std::uint32_t>(100 * i - 16));
+    EXPECT_EQ(tcp[13], std::byte{i == 0 ? 0x90u : i == 1 ? 0x10u : 0x19u});
+    payload.insert(payload.end(), parts[i].begin() + 74, parts[i].end());
+  }
+  EXPECT_EQ(payload, Bytes(upper.begin() + 20, upper.end()));
+}
+
+TEST(Segments, of_ipv4_udp_have_lengths_numbers_and_a_checksum_of_their_own) {
+  Bytes packet = bytes_of({0x45, 0, 0,  128, 0xFF, 0xFF, 0x40, 0, 64, 17, 0, 0,   10, 0,
+                           0,    1, 10, 0,   0,    2,    0,    7, 0,  9,  0, 108, 0,  0});
+  packet.resize(128);
+  const Bytes frame = weft::test::frame_of(packet, kEtherTypeIpv4);
+  std::vector<Bytes> parts;
+  Bytes room;
+  EXPECT_TRUE(for_each_segment(frame, parse_raw_frame(frame), 64, room,
+                               [&](auto part) { parts.emplace_back(part.begin(), part.end()); }));
+  ASSERT_EQ(parts.size(), 2U);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::byte* ip = parts[i].data() + 14;
+    EXPECT_EQ(base::load_be<std::uint16_t>(ip + 2), i == 0 ? 92 : 64);
+    EXPECT_EQ(base::load_be<std::uint16_t>(ip + 4), static_cast<std::uint16_t>(0xFFFF + i));
+    EXPECT_EQ(base::load_be<std::uint16_t>(ip + 24), i == 0 ? 72 : 44);
+    std::uint32_t sum = 0;
+    for (std::size_t at = 0; at < 20; at += 2) sum += base::load_be<std::uint16_t>(ip + at);
+    while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+    EXPECT_EQ(sum, 0xFFFFU);
+  }
+}
+
+TEST(Segments, of_what_is_neither_or_broken_there_are_none) {
+  Bytes room;
+  const auto cut = [&](const Bytes& frame, std::size_t bytes) {
+    return for_each_segment(frame, parse_raw_frame(frame), bytes, room, [](auto) {});
+  };
+  const Bytes good = weft::test::frame_of(weft::test::udp_packet({}, {}));
+  EXPECT_TRUE(cut(good, 8));
+  EXPECT_FALSE(cut(good, 0));
+  EXPECT_FALSE(cut(weft::test::frame_of(weft::test::ipv6_packet(
+                       {.next_header = kIcmpv6, .upper = weft::test::udp(1, 2)})),
+                   8));
+  Bytes short_header = weft::test::frame_of(
+      weft::test::ipv6_packet({.next_header = kIpProtocolTcp, .upper = Bytes(20)}));
+  short_header[54 + 12] = std::byte{0xF0};  // a header longer than the packet
+  EXPECT_FALSE(cut(short_header, 8));
 }
 
 TEST(Toeplitz, gives_the_hashes_that_are_published_for_its_usual_key) {
