@@ -63,6 +63,8 @@ struct DeviceOptions {
   std::string pcap = {};    ///< record all frames in this file; %p: the process id
   std::string faults = {};  ///< what arriving frames suffer: "loss=1%,delay=50us..200us"
   std::optional<std::uint64_t> faults_seed = {};  ///< none: a random one, which the log tells
+  /// With the first raw queue pair; WEFT_RAW_UNCLAIMED takes precedence.
+  RawUnclaimed raw_unclaimed = RawUnclaimed::kKernel;
 };
 
 struct DeviceInfo {

@@ -48,4 +48,11 @@ bool RawClaims::claims_address(const Gid& address) const {
   });
 }
 
+bool RawClaims::claims_link_address(const wire::Ethernet::Address& address) const {
+  return std::ranges::any_of(rows_, [&](const Row& row) {
+    const auto& link = row.claim.match.link_destination;
+    return !link.any() && link.matches(address);
+  });
+}
+
 }  // namespace weft::network

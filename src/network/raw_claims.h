@@ -49,6 +49,7 @@ class RawClaims {
   bool may_send_from(Qpn qpn, const Gid& source) const;
   /// Whether anybody here has claimed what is for this address.
   bool claims_address(const Gid& address) const;
+  bool claims_link_address(const wire::Ethernet::Address& address) const;
 
   /// Calls give(row) for each that gets the packet; true: somebody besides observers did.
   template <class Give>

@@ -102,6 +102,15 @@ bool RawSwitch::may_leave(const Claims& claims, const queue::QueuePair& qp,
   return false;
 }
 
+/// Whether queue pairs of this port may have claimed it. A wildcard is for what arrives: what is
+/// for others leaves.
+bool RawSwitch::is_here(const Claims& claims, const RawPacket& packet, RawFraming framing) const {
+  if (is_group(packet)) return true;
+  if (framing == RawFraming::kPacket) return claims.claims_address(packet.destination);
+  return packet.link_destination == bytes_of(port_->link_address()) ||
+         claims.claims_link_address(packet.link_destination);
+}
+
 bool RawSwitch::give_locally(const Claims& claims, const RawPacket& packet, RawBytes message,
                              RawFraming framing) {
   if (framing == RawFraming::kEthernet) return give(claims, packet, message);
@@ -130,7 +139,7 @@ port::SendOutcome RawSwitch::send(const queue::QueuePair& qp, std::span<const Ra
     const RawPacket packet =
         packets ? wire::parse_raw_packet(messages[at]) : wire::parse_raw_frame(messages[at]);
     bool leaves = !packets || may_leave(*claims, qp, packet);
-    if (leaves && !loops) {
+    if (leaves && !loops && is_here(*claims, packet, framing)) {
       leaves = !give_locally(*claims, packet, messages[at], framing) || is_group(packet);
     }
     if (leaves) continue;

@@ -58,6 +58,7 @@ class RawSwitch final : public Source, private port::RawReceiver {
   bool is_spoofed(const wire::RawPacket& packet) const;
   /// To the queue pairs that claimed it; false: nobody did.
   bool give(const Claims& claims, const wire::RawPacket& packet, port::RawBytes frame);
+  bool is_here(const Claims& claims, const wire::RawPacket& packet, RawFraming framing) const;
   bool give_locally(const Claims& claims, const wire::RawPacket& packet, port::RawBytes message,
                     RawFraming framing);
   void deliver(Qpn qpn, const wire::RawPacket& packet, port::RawBytes frame);

@@ -16,6 +16,7 @@
 #include "host/system_error.h"
 #include "memory/guard.h"
 #include "network/address.h"
+#include "port/kernel_gate.h"
 #include "wire/ethernet.h"
 
 namespace weft::port {
@@ -74,7 +75,7 @@ iovec piece(RawBytes bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<RawPort>> PacketPort::open(const Gid& address) {
+Result<std::unique_ptr<RawPort>> PacketPort::open(const Gid& address, RawUnclaimed unclaimed) {
   auto interface = find_raw_interface(address);
   if (!interface) return tl::unexpected(interface.error());
   auto receiver = open_frame_receiver();
@@ -90,21 +91,29 @@ Result<std::unique_ptr<RawPort>> PacketPort::open(const Gid& address) {
   auto ipv6_sender = open_packet_sender(*interface, false);
   auto ipv4_sender = open_packet_sender(*interface, true);
   if (!ipv6_sender && !ipv4_sender) return tl::unexpected(ipv6_sender.error());
+  Sockets sockets{.receiver = std::move(*receiver),
+                  .sender = std::move(*sender),
+                  .ipv6_sender = {},
+                  .ipv4_sender = {},
+                  .gate = {}};
+  if (ipv6_sender) sockets.ipv6_sender = std::move(*ipv6_sender);
+  if (ipv4_sender) sockets.ipv4_sender = std::move(*ipv4_sender);
+  if (unclaimed == RawUnclaimed::kDrop) {
+    auto gate = close_kernel_gate(*interface);
+    if (!gate) return tl::unexpected(gate.error());
+    sockets.gate = std::move(*gate);
+    let_through(sockets.receiver, true);
+  }
   memory::install_guard();
   return std::unique_ptr<RawPort>(
-      new PacketPort(std::move(*interface), std::move(*receiver), std::move(*ring),
-                     std::move(*sender), ipv6_sender ? std::move(*ipv6_sender) : host::Fd(),
-                     ipv4_sender ? std::move(*ipv4_sender) : host::Fd()));
+      new PacketPort(std::move(*interface), std::move(*ring), std::move(sockets)));
 }
 
-PacketPort::PacketPort(RawInterface interface, host::Fd receiver, PacketRing ring, host::Fd sender,
-                       host::Fd ipv6_sender, host::Fd ipv4_sender)
+PacketPort::PacketPort(RawInterface interface, PacketRing ring, Sockets sockets)
     : interface_(std::move(interface)),
-      receiver_(std::move(receiver)),
+      sockets_(std::move(sockets)),
       ring_(std::move(ring)),
-      sender_(std::move(sender)),
-      ipv6_sender_(std::move(ipv6_sender)),
-      ipv4_sender_(std::move(ipv4_sender)) {}
+      listens_(sockets_.gate.get() >= 0) {}
 
 SendOutcome PacketPort::send(std::span<const RawBytes> frames) {
   std::array<mmsghdr, kMostTogether> messages;
@@ -118,7 +127,7 @@ SendOutcome PacketPort::send(std::span<const RawBytes> frames) {
       messages[i].msg_hdr.msg_iov = &pieces[i];
       messages[i].msg_hdr.msg_iovlen = 1;
     }
-    const SendOutcome outcome = send_messages(sender_, {messages.data(), n});
+    const SendOutcome outcome = send_messages(sockets_.sender, {messages.data(), n});
     taken += outcome.taken;
     if (outcome.status != SendStatus::kTaken) return {outcome.status, taken};
   }
@@ -148,7 +157,7 @@ SendOutcome PacketPort::send_packets(std::span<const RawBytes> packets) {
       ++taken;
       continue;
     }
-    const host::Fd& socket = names[0].ipv4 ? ipv4_sender_ : ipv6_sender_;
+    const host::Fd& socket = names[0].ipv4 ? sockets_.ipv4_sender : sockets_.ipv6_sender;
     const SendOutcome outcome = send_messages(socket, {messages.data(), n});
     taken += outcome.taken;
     if (outcome.status != SendStatus::kTaken) return {outcome.status, taken};
@@ -157,23 +166,27 @@ SendOutcome PacketPort::send_packets(std::span<const RawBytes> packets) {
 }
 
 std::size_t PacketPort::receive(RawReceiver& receiver, std::size_t max) {
-  return receiver_.get() >= 0 ? ring_.receive(receiver, max) : 0;
+  return sockets_.receiver.get() >= 0 ? ring_.receive(receiver, max) : 0;
 }
 
-void PacketPort::add_wait_fds(std::vector<int>& fds) const { fds.push_back(receiver_.get()); }
+void PacketPort::add_wait_fds(std::vector<int>& fds) const {
+  fds.push_back(sockets_.receiver.get());
+}
 
 void PacketPort::set_claims(const network::RawClaims& claims) {
   const std::lock_guard guard(claims_lock_);
-  if (listens_ == claims.empty()) {
-    listens_ = !claims.empty();
-    let_through(receiver_, listens_);
+  // What is kept from the kernel is counted, if not claimed.
+  const bool listens = !claims.empty() || sockets_.gate.get() >= 0;
+  if (listens_ != listens) {
+    listens_ = listens;
+    let_through(sockets_.receiver, listens_);
   }
   if (promiscuous_) return;
   promiscuous_ = std::ranges::any_of(claims.rows(), [&](const network::RawClaims::Row& row) {
     const auto& link = row.claim.match.link_destination;
     return !link.any() && !link.matches(interface_.link_address);
   });
-  if (promiscuous_) join_promiscuously(receiver_, interface_);
+  if (promiscuous_) join_promiscuously(sockets_.receiver, interface_);
 }
 
 /// A local socket with a name that says all of it: gone with its process, and one for each network

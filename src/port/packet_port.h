@@ -1,6 +1,6 @@
 // A raw port on a network interface, by packet sockets: frames leave and arrive as they are; whole
-// IP packets leave by the kernel's routes. The kernel's stack goes on to see what arrives. Needs
-// CAP_NET_RAW. Threads as raw_port.h says.
+// IP packets leave by the kernel's routes. The kernel's stack goes on to see what arrives, unless
+// that is to be dropped. Needs CAP_NET_RAW. Threads as raw_port.h says.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@ namespace weft::port {
 class PacketPort final : public RawPort {
  public:
   /// On the interface that has this address.
-  static Result<std::unique_ptr<RawPort>> open(const Gid& address);
+  static Result<std::unique_ptr<RawPort>> open(const Gid& address,
+                                               RawUnclaimed unclaimed = RawUnclaimed::kKernel);
 
   LinkAddress link_address() const override { return interface_.link_address; }
   std::uint32_t max_packet() const override { return interface_.max_packet; }
@@ -31,13 +32,15 @@ class PacketPort final : public RawPort {
   Result<host::Fd> reserve(const RawKey& key) override;
 
  private:
-  PacketPort(RawInterface interface, host::Fd receiver, PacketRing ring, host::Fd sender,
-             host::Fd ipv6_sender, host::Fd ipv4_sender);
+  struct Sockets {
+    host::Fd receiver, sender, ipv6_sender, ipv4_sender;
+    host::Fd gate;  ///< empty: the kernel's stack sees what arrives
+  };
+  PacketPort(RawInterface interface, PacketRing ring, Sockets sockets);
 
   const RawInterface interface_;
-  host::Fd receiver_;
+  const Sockets sockets_;
   PacketRing ring_;
-  host::Fd sender_, ipv6_sender_, ipv4_sender_;
   base::Lock claims_lock_;
   bool listens_ = false, promiscuous_ = false;  ///< under claims_lock_
 };

@@ -97,8 +97,10 @@ port::RawHub& raw_hub() {
 }
 
 /// At an interface of the machine, if the device was told an address of it.
-OpenRawPort raw_port_of(const PortOptions& options, const Gid& address) {
-  if (!options.address.empty()) return [address] { return port::PacketPort::open(address); };
+OpenRawPort raw_port_of(const PortOptions& options, const Gid& address, RawUnclaimed unclaimed) {
+  if (!options.address.empty()) {
+    return [address, unclaimed] { return port::PacketPort::open(address, unclaimed); };
+  }
   return [address] {
     LinkAddress link{0x02};  // locally administered
     std::copy_n(address.raw.end() - 5, 5, link.begin() + 1);
@@ -190,7 +192,7 @@ Result<std::vector<PortSetup>> set_up_ports(const DeviceOptions& options,
           [clock = environment.clock] { return clock->now(); });
     }
     if (capture) made->wire = std::make_unique<port::PcapPort>(std::move(made->wire), capture);
-    made->open_raw = raw_port_of(port, made->address);
+    made->open_raw = raw_port_of(port, made->address, options.raw_unclaimed);
     ports.push_back(std::move(*made));
   }
   return ports;

@@ -148,6 +148,7 @@ int ping(int fd) {
 }
 
 TEST(RawHosts, ping_of_another_host_is_answered_by_a_queue_pair) {
+  // B2.4
   if (std::system("command -v ping >/dev/null") != 0) GTEST_SKIP() << "ping is not installed";
   expect_both_content(on_two_hosts(answer_echoes, ping));
 }
@@ -211,6 +212,7 @@ int echo_tcp(int fd) {
 }
 
 TEST(RawHosts, a_tcp_stack_in_user_space_talks_with_the_kernels_of_another_host) {
+  // B2.4
   if (access(WEFT_BIN_DIR "/lwip_host", X_OK) != 0) GTEST_SKIP() << "liblwip-dev is not installed";
   expect_both_content(on_two_hosts(run_stack, echo_tcp));
 }
@@ -266,7 +268,63 @@ int send_bad_ones(int fd) {
 }
 
 TEST(RawHosts, malformed_and_spoofed_packets_are_dropped_and_counted) {
+  // B2.4
   expect_both_content(on_two_hosts(count_bad_ones, send_bad_ones));
+}
+
+// ---- what nobody claimed ----------------------------------------------------------------------
+
+bool peer_answers(const char* address) {
+  return std::system((std::string("ping -6 -c 1 -W 1 ") + address + " >&2").c_str()) == 0;
+}
+
+int drop_unclaimed(int fd) {
+  const verbs::DeviceOptions options{.ports = {{.address = kFirstHost.v6}},
+                                     .raw_unclaimed = RawUnclaimed::kDrop};
+  char said = 0;
+  if (!get(fd, &said) || said != 'o') return 5;
+  {
+    const Node node(must(verbs::Device::open(options)));
+    auto made =
+        node.pd.create_queue_pair(node.sends, node.receives, {.service = Service::kRawDatagram});
+    if (!made) {
+      std::printf("%s\n", made.error().message.c_str());
+      std::fflush(stdout);
+      return made.error().code == Errc::kNotSupported || made.error().code == Errc::kNotPermitted
+                 ? kNoNamespaces
+                 : 1;
+    }
+    if (!put(fd, said) || !get(fd, &said) || said != 'x') return 2;
+    const auto& counters = node.device.controller()->counters();
+    const auto deadline = Steady::now() + kPatience;
+    while (counters.get(obs::Counter::kRawUnclaimed) == 0) {
+      if (Steady::now() > deadline) return 3;
+      node.receives.poll();
+    }
+  }
+  // The kernel sees everything again.
+  return put(fd, said) && get(fd, &said) && said == 'o' ? 0 : 4;
+}
+
+/// 'o': it does, sooner or later.
+char answers_in_the_end(const char* address) {
+  for (int i = 0; i < 20; ++i) {
+    if (peer_answers(address)) return 'o';
+  }
+  return 'x';
+}
+
+int look_for_kernel(int fd) {
+  char said = 0;
+  if (!put(fd, answers_in_the_end(kFirstHost.v6)) || !get(fd, &said)) return 1;
+  if (!put(fd, peer_answers(kFirstHost.v6) ? 'o' : 'x') || !get(fd, &said)) return 2;
+  return put(fd, answers_in_the_end(kFirstHost.v6)) ? 0 : 3;
+}
+
+TEST(RawHosts, unclaimed_packets_are_dropped_and_counted_when_the_device_says_so) {
+  // B2.4
+  if (std::system("command -v ping >/dev/null") != 0) GTEST_SKIP() << "ping is not installed";
+  expect_both_content(on_two_hosts(drop_unclaimed, look_for_kernel));
 }
 
 // ---- who may ----------------------------------------------------------------------------------
