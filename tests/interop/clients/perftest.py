@@ -18,7 +18,7 @@ OPERATIONS = {
     "atomic": ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD"),
 }
 QUICK = ("ib_write_bw -R", "ib_write_lat", "ib_read_lat", "ib_send_bw -q 8", "ib_send_lat -c UD -e",
-         "ib_atomic_lat")
+         "ib_atomic_lat", "raw_ethernet_lat")
 
 
 def raw(program, options, *more, row=ROW):
@@ -26,8 +26,10 @@ def raw(program, options, *more, row=ROW):
     common = words(f"{program} -d weft0 -F {options}", *more)
     addresses = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     server, client = (("-E", addresses[i], "-B", addresses[1 - i]) for i in (0, 1))
-    return Case(CLIENT, f"{program} {options}".strip(), (*common, "--client", *client),
-                (*common, "--server", *server), expect=row, listens=False, raw_sockets=True)
+    name = f"{program} {options}".strip()
+    return Case(CLIENT, name, (*common, "--client", *client),
+                (*common, "--server", *server), expect=row, quick=name in QUICK,
+                listens=False, raw_sockets=True)
 
 
 def pair(program, options, **more):
