@@ -42,16 +42,19 @@ bool RawClaims::may_send_from(Qpn qpn, const Gid& source) const {
 }
 
 bool RawClaims::claims_address(const Gid& address) const {
+  return std::ranges::any_of(rows_, [&](const Row& row) { return row.claim.match.names(address); });
+}
+
+bool RawClaims::answers_for(const Gid& address) const {
   return std::ranges::any_of(rows_, [&](const Row& row) {
-    const auto& destination = row.claim.match.destination;
-    return !destination.any() && row.claim.match.version != 0 && destination.matches(address.raw);
+    return row.claim.packets_only && row.claim.match.names(address);
   });
 }
 
 bool RawClaims::claims_link_address(const wire::Ethernet::Address& address) const {
   return std::ranges::any_of(rows_, [&](const Row& row) {
     const auto& link = row.claim.match.link_destination;
-    return !link.any() && link.matches(address);
+    return link.mask == all_ones<6>() && link.matches(address);
   });
 }
 

@@ -47,8 +47,10 @@ class RawClaims {
 
   /// Whether the queue pair may send from this address: it claims it, or all of them.
   bool may_send_from(Qpn qpn, const Gid& source) const;
-  /// Whether anybody here has claimed what is for this address.
+  /// Whether anybody here has claimed what is for this very address.
   bool claims_address(const Gid& address) const;
+  /// The same of those who receive packets, and so have no stack that answers for it.
+  bool answers_for(const Gid& address) const;
   bool claims_link_address(const wire::Ethernet::Address& address) const;
 
   /// Calls give(row) for each that gets the packet; true: somebody besides observers did.

@@ -43,6 +43,16 @@ unsigned RawMatch::bits() const {
          bits_of(destination_port) + (link_group_only ? 1 : 0);
 }
 
+bool RawMatch::names(const Gid& address) const {
+  if (version == 0 || (version == 4) != address.is_ipv4()) return false;
+  // Of a mapped address the last four bytes are enough.
+  const std::size_t from = version == 4 ? 12 : 0;
+  for (std::size_t i = from; i < destination.mask.size(); ++i) {
+    if (destination.mask[i] != 0xFF) return false;
+  }
+  return destination.matches(address.raw);
+}
+
 bool RawMatch::is_for_group() const {
   const bool link_group = (link_destination.value[0] & link_destination.mask[0] & 1u) != 0;
   return link_group || (!destination.any() && Gid{destination.value}.is_multicast());

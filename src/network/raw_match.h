@@ -44,6 +44,13 @@ struct MaskedBytes {
   friend bool operator==(const MaskedBytes&, const MaskedBytes&) = default;
 };
 
+template <std::size_t kBytes>
+constexpr std::array<std::uint8_t, kBytes> all_ones() {
+  std::array<std::uint8_t, kBytes> mask;
+  mask.fill(0xFF);
+  return mask;
+}
+
 struct RawMatch {
   MaskedBytes<6> link_destination, link_source;
   Masked<std::uint16_t> type, vlan_tag;
@@ -57,6 +64,8 @@ struct RawMatch {
   bool matches(const wire::RawPacket& packet) const;
   /// How many bits it looks at: of several claims the one that looks closest counts.
   unsigned bits() const;
+  /// It is for this destination and no other.
+  bool names(const Gid& address) const;
   /// A group of hosts, each of which gets a copy.
   bool is_for_group() const;
   friend bool operator==(const RawMatch&, const RawMatch&) = default;

@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <vector>
 
 #include "base/per_thread.h"
 #include "queue/queue_pair.h"
@@ -23,10 +22,20 @@ constexpr Nanoseconds kPortPause_ns = 50'000;
 
 /// Messages on their way to the port, copied; one set per thread.
 struct RawBatch {
-  std::vector<std::byte> room;
+  std::unique_ptr<std::byte[]> memory;
+  std::size_t bytes = 0;
   std::array<port::RawBytes, kMessagesTogether> messages;
   std::array<std::uint32_t, kMessagesTogether> elements;
   std::size_t count = 0;
+
+  /// False: there is no memory for messages of this size.
+  bool reserve(std::size_t most) {
+    if (bytes >= most * kMessagesTogether) return true;
+    bytes = most * kMessagesTogether;
+    memory.reset(new (std::nothrow) std::byte[bytes]);
+    if (memory == nullptr) bytes = 0;
+    return memory != nullptr;
+  }
 };
 using ThisRawBatch = base::PerThread<RawBatch>;
 
@@ -50,14 +59,16 @@ class RawPath final : public queue::Path {
       // What is left goes on later, and theirs with it.
     } while (seen != 0 && more);
     if (seen != 0) callers_.store(0, std::memory_order_release);
-    if (!more) qp.shared->scheduler->run_at(qp, qp.shared->scheduler->now() + kPortPause_ns);
+    if (more) return;
+    if (budget.requests == 0) return qp.shared->scheduler->run_soon(qp);
+    qp.shared->scheduler->run_at(qp, qp.shared->scheduler->now() + kPortPause_ns);
   }
 
  private:
   /// False: the port is busy, the budget is used up or there is no memory.
   bool transmit(QueuePair& qp, Budget& budget) {
     RawBatch* const batch = ThisRawBatch::get();
-    if (batch == nullptr) return false;
+    if (batch == nullptr || !batch->reserve(switch_.max_message(qp.raw_framing))) return false;
     for (;;) {
       if (budget.requests == 0) return false;
       build(qp, *batch, budget);
@@ -74,13 +85,12 @@ class RawPath final : public queue::Path {
 
   void build(QueuePair& qp, RawBatch& batch, Budget& budget) {
     const std::size_t most = switch_.max_message(qp.raw_framing);
-    if (batch.room.size() < most * kMessagesTogether) batch.room.resize(most * kMessagesTogether);
     batch.count = 0;
     std::uint64_t bytes = 0;
     const std::lock_guard guard(qp.send_lock);
     const Nanoseconds now = qp.sq.empty() ? 0 : qp.shared->scheduler->now();
     while (batch.count < kMessagesTogether && budget.requests > 0) {
-      const std::span room = std::span(batch.room).subspan(batch.count * most, most);
+      const std::span room = std::span(batch.memory.get() + batch.count * most, most);
       const auto message = transport::next_message(requester_, qp, now, room);
       if (!message) break;
       batch.elements[batch.count] = message->element;

@@ -179,7 +179,7 @@ void RawSwitch::on_raw_frame(RawBytes frame, bool needs_checksum) {
   if (from_wire && is_spoofed(packet)) return counters_.add(obs::Counter::kRawSpoofed);
   if (from_wire) {
     const auto asked = network::asked_for(frame, packet);
-    if (asked && *asked != address_ && receiving_by_->claims_address(*asked)) {
+    if (asked && *asked != address_ && receiving_by_->answers_for(*asked)) {
       const auto answer = network::neighbour_answer(frame, packet, *asked, port_->link_address());
       const RawBytes bytes(answer);
       port_->send({&bytes, 1});

@@ -1,10 +1,14 @@
 #include "port/raw_hub.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <new>
 #include <utility>
 
+#include "host/system_error.h"
 #include "wire/ethernet.h"
 #include "wire/raw_packet.h"
 
@@ -27,10 +31,10 @@ std::vector<std::byte> frame_of(RawBytes packet, const LinkAddress& source) {
 }  // namespace
 
 Result<std::unique_ptr<RawPort>> RawHubPort::open(RawHub& hub, LinkAddress address) {
-  std::unique_ptr<RawHubPort> port(new RawHubPort(hub, address));
-  const auto fd = port->signal_.open(false);
-  if (!fd) return tl::unexpected(fd.error());
-  port->fd_ = *fd;
+  const host::ForkHold hold;
+  host::Fd signal(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (signal.get() < 0) return host::system_error("raw queue pair: making an event", errno);
+  std::unique_ptr<RawHubPort> port(new RawHubPort(hub, address, std::move(signal)));
   const std::lock_guard guard(hub.lock_);
   hub.ports_.push_back(port.get());
   return port;
@@ -64,7 +68,7 @@ void RawHubPort::take(const Frame& frame) {
   if (!listens_.load(std::memory_order_acquire)) return;
   const std::lock_guard guard(lock_);
   if (inbox_.size() == kMostWaiting) return;
-  if (inbox_.empty()) signal_.raise();
+  if (inbox_.empty()) eventfd_write(signal_.get(), 1);
   inbox_.push_back(frame);
   waiting_.store(inbox_.size(), std::memory_order_release);
 }
@@ -78,7 +82,8 @@ std::size_t RawHubPort::receive(RawReceiver& receiver, std::size_t max) {
       if (inbox_.empty()) break;
       frame = std::move(inbox_.front());
       inbox_.pop_front();
-      if (inbox_.empty()) signal_.clear();
+      eventfd_t raised = 0;
+      if (inbox_.empty()) eventfd_read(signal_.get(), &raised);
       waiting_.store(inbox_.size(), std::memory_order_release);
     }
     receiver.on_raw_frame(*frame, false);

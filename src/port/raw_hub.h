@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/lock.h"
-#include "host/event_signal.h"
+#include "host/fd.h"
 #include "port/raw_port.h"
 #include "weft/result.h"
 
@@ -29,7 +30,7 @@ class RawHubPort final : public RawPort {
   SendOutcome send(std::span<const RawBytes> frames) override;
   SendOutcome send_packets(std::span<const RawBytes> packets) override;
   std::size_t receive(RawReceiver& receiver, std::size_t max) override;
-  void add_wait_fds(std::vector<int>& fds) const override { fds.push_back(fd_); }
+  void add_wait_fds(std::vector<int>& fds) const override { fds.push_back(signal_.get()); }
   void set_claims(const network::RawClaims& claims) override {
     listens_.store(!claims.empty(), std::memory_order_release);
   }
@@ -41,16 +42,16 @@ class RawHubPort final : public RawPort {
   static constexpr std::size_t kMostWaiting = 4096;
   using Frame = std::shared_ptr<const std::vector<std::byte>>;
 
-  RawHubPort(RawHub& hub, LinkAddress address) : hub_(hub), address_(address) {}
+  RawHubPort(RawHub& hub, LinkAddress address, host::Fd signal)
+      : hub_(hub), address_(address), signal_(std::move(signal)) {}
   void take(const Frame& frame);
 
   RawHub& hub_;
   const LinkAddress address_;
-  int fd_ = -1;
   std::atomic<bool> listens_{false};
   std::atomic<std::size_t> waiting_{0};
+  const host::Fd signal_;  ///< an eventfd, readable while frames wait
   base::Lock lock_;
-  host::EventSignal signal_;  ///< raised while frames wait
   std::deque<Frame> inbox_;
 };
 

@@ -75,6 +75,25 @@ TEST(RawClaimsTest, observers_get_a_copy_and_keep_nothing_from_others) {
   EXPECT_EQ(takers(claims, frame_to("fd00::2")), (Takers{1, 2}));
 }
 
+TEST(RawClaimsTest, an_address_is_claimed_by_name_only) {
+  RawClaims claims;
+  claims.add(claim(1)).value();
+  claims.add(claim(2, {.next_header = 17})).value();
+  RawClaim prefix = claim(3, {.destination = gid("fd00::2")});
+  prefix.match.destination.mask[15] = 0;
+  claims.add(prefix).value();
+  EXPECT_FALSE(claims.claims_address(gid("fd00::2")));
+  RawClaim frames = claim(4, {.destination = gid("fd00::2")});
+  claims.add(frames).value();
+  EXPECT_TRUE(claims.claims_address(gid("fd00::2")));
+  EXPECT_FALSE(claims.answers_for(gid("fd00::2")));
+  frames.packets_only = true;
+  frames.match = match_of({.destination = gid("10.0.0.2")});
+  claims.add(frames).value();
+  EXPECT_TRUE(claims.answers_for(gid("10.0.0.2")));
+  EXPECT_FALSE(claims.answers_for(gid("10.0.0.3")));
+}
+
 TEST(RawClaimsTest, each_field_of_a_match_counts) {
   const wire::RawPacket packet = frame_to("fd00::2");
   const auto matches = [&](auto change) {

@@ -193,6 +193,25 @@ TEST_F(RawDatagram, malformed_packets_that_arrive_are_dropped_and_counted) {
   EXPECT_TRUE(receives(b, inbox, good, 5));
 }
 
+TEST_F(RawDatagram, a_packet_wakes_a_program_that_sleeps_on_its_channel) {
+  const auto channel = must(b.device.create_channel());
+  const auto cq = must(b.device.create_cq(16, channel));
+  QueuePair from = open(a);
+  QueuePair to = must(b.pd.create_queue_pair(cq, cq, {.service = Service::kRawDatagram}));
+  must(to.activate());
+  must(to.claim({.destination = there}));
+  allow(from, here);
+  Memory inbox(b, 2048);
+  post_receive(to, 3, {inbox.sge()});
+  cq.request_notify();
+  const Bytes packet = udp_packet(here, there);
+  std::thread later([&] { send(a, from, packet); });
+  EXPECT_EQ(must(channel.wait(kPatience)), cq.number());
+  later.join();
+  EXPECT_TRUE(is_done(must(cq.wait(kPatience)), 3, CompletionOp::kReceive,
+                      static_cast<std::uint32_t>(packet.size())));
+}
+
 TEST_F(RawDatagram, whole_ethernet_frames_go_to_the_claim_of_their_link_address) {
   QueuePair from = open(a, RawFraming::kEthernet), to = open(b, RawFraming::kEthernet);
   Memory inbox(b, 2048);

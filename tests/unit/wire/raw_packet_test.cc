@@ -181,7 +181,7 @@ TEST(Segments, of_a_long_tcp_packet_are_what_a_card_would_send) {
     EXPECT_EQ(read.bytes, i < 2 ? 160U : 110U);
     const std::byte* tcp = parts[i].data() + 54;
     EXPECT_EQ(base::load_be<std::uint32_t>(tcp + 4), static_cast<std::uint32_t>(100 * i - 16));
-    EXPECT_EQ(tcp[13], std::byte{i == 0 ? 0x90u : i == 1 ? 0x10u : 0x19u});
+    EXPECT_EQ(tcp[13], static_cast<std::byte>(i == 0 ? 0x90 : i == 1 ? 0x10 : 0x19));
     payload.insert(payload.end(), parts[i].begin() + 74, parts[i].end());
   }
   EXPECT_EQ(payload, Bytes(upper.begin() + 20, upper.end()));
