@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/big_endian.h"
+#include "wire/internet_checksum.h"
 #include "wire/ipv6.h"
 
 namespace weft::network {
@@ -31,17 +32,10 @@ void put(std::span<std::byte> to, std::span<const std::uint8_t> bytes) {
 }
 
 std::uint16_t icmp_checksum(std::span<const std::byte> message, const wire::Ipv6& header) {
-  std::uint32_t sum = wire::kIcmpv6 + static_cast<std::uint32_t>(message.size());
-  const auto add = [&sum](std::span<const std::byte> bytes) {
-    for (std::size_t i = 0; i + 2 <= bytes.size(); i += 2) {
-      sum += base::load_be<std::uint16_t>(bytes.data() + i);
-    }
-  };
-  add(std::as_bytes(std::span(header.source.raw)));
-  add(std::as_bytes(std::span(header.destination.raw)));
-  add(message);
-  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
+  const std::uint64_t sum =
+      wire::sum_of_pseudo_header(header.source, header.destination, wire::kIcmpv6, message.size()) +
+      wire::sum_of(message);
+  return static_cast<std::uint16_t>(~wire::fold(sum));
 }
 
 std::vector<std::byte> advertisement(std::span<const std::byte> frame,
@@ -71,7 +65,7 @@ std::vector<std::byte> advertisement(std::span<const std::byte> frame,
   message[24] = std::byte{2};  // the target's link address, of one unit of 8 bytes
   message[25] = std::byte{1};
   put(message.subspan(26), owner);
-  base::store_be<std::uint16_t>(message.data() + 2, icmp_checksum(message, ip));
+  wire::store_sum(message.data() + 2, icmp_checksum(message, ip));
   return out;
 }
 

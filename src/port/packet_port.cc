@@ -17,6 +17,7 @@
 #include "memory/guard.h"
 #include "network/address.h"
 #include "port/kernel_gate.h"
+#include "port/packet_train.h"
 #include "wire/ethernet.h"
 
 namespace weft::port {
@@ -95,6 +96,7 @@ Result<std::unique_ptr<RawPort>> PacketPort::open(const Gid& address, RawUnclaim
                   .sender = std::move(*sender),
                   .ipv6_sender = {},
                   .ipv4_sender = {},
+                  .train_sender = open_train_sender(*interface),
                   .gate = {}};
   if (ipv6_sender) sockets.ipv6_sender = std::move(*ipv6_sender);
   if (ipv4_sender) sockets.ipv4_sender = std::move(*ipv4_sender);
@@ -113,9 +115,48 @@ PacketPort::PacketPort(RawInterface interface, PacketRing ring, Sockets sockets)
     : interface_(std::move(interface)),
       sockets_(std::move(sockets)),
       ring_(std::move(ring)),
+      trains_(sockets_.train_sender.get() >= 0),
       listens_(sockets_.gate.get() >= 0) {}
 
 SendOutcome PacketPort::send(std::span<const RawBytes> frames) {
+  if (!trains_.load(std::memory_order_relaxed)) return send_each(frames);
+  // In order: what goes alone before what goes together behind it.
+  std::size_t taken = 0, alone = 0;
+  while (taken + alone < frames.size()) {
+    const auto rest = frames.subspan(taken + alone);
+    const std::size_t together = PacketTrain::length(rest);
+    if (together == 1) {
+      ++alone;
+      continue;
+    }
+    const SendOutcome before = send_each(frames.subspan(taken, alone));
+    taken += before.taken;
+    if (before.status != SendStatus::kTaken) return {before.status, taken};
+    alone = 0;
+    const auto sent = send_train(rest.first(together));
+    if (!sent) break;
+    if (*sent != SendStatus::kTaken) return {*sent, taken};
+    taken += together;
+  }
+  const SendOutcome last = send_each(frames.subspan(taken));
+  return {last.status, taken + last.taken};
+}
+
+std::optional<SendStatus> PacketPort::send_train(std::span<const RawBytes> frames) {
+  const PacketTrain train(frames);
+  for (;;) {
+    if (sendmsg(sockets_.train_sender.get(), &train.message(), MSG_DONTWAIT) >= 0) {
+      return SendStatus::kTaken;
+    }
+    if (errno == EINTR) continue;
+    if (is_busy(errno)) return SendStatus::kBusy;
+    if (errno == ENETDOWN || errno == ENXIO) return SendStatus::kTaken;  // lost, as one alone
+    trains_.store(false, std::memory_order_relaxed);
+    return std::nullopt;
+  }
+}
+
+SendOutcome PacketPort::send_each(std::span<const RawBytes> frames) {
   std::array<mmsghdr, kMostTogether> messages;
   std::array<iovec, kMostTogether> pieces;
   std::size_t taken = 0;

@@ -3,6 +3,7 @@
 // that is to be dropped. Needs CAP_NET_RAW. Threads as raw_port.h says.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -34,13 +35,18 @@ class PacketPort final : public RawPort {
  private:
   struct Sockets {
     host::Fd receiver, sender, ipv6_sender, ipv4_sender;
-    host::Fd gate;  ///< empty: the kernel's stack sees what arrives
+    host::Fd train_sender;  ///< empty: there are no trains
+    host::Fd gate;          ///< empty: the kernel's stack sees what arrives
   };
   PacketPort(RawInterface interface, PacketRing ring, Sockets sockets);
+  SendOutcome send_each(std::span<const RawBytes> frames);
+  /// Nothing: the kernel does not take such, now or ever.
+  std::optional<SendStatus> send_train(std::span<const RawBytes> frames);
 
   const RawInterface interface_;
   const Sockets sockets_;
   PacketRing ring_;
+  std::atomic<bool> trains_;  ///< the kernel takes them
   base::Lock claims_lock_;
   bool listens_ = false, promiscuous_ = false;  ///< under claims_lock_
 };

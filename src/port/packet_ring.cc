@@ -13,6 +13,7 @@
 
 #include "base/big_endian.h"
 #include "host/system_error.h"
+#include "port/packet_train.h"
 #include "wire/raw_packet.h"
 #include "wire/segments.h"
 
@@ -24,12 +25,6 @@ constexpr std::size_t kLeastSlots = 256;
 constexpr std::size_t kBlockBytes = 1 << 16;
 /// Where the two addresses of a frame end, and a tag belongs.
 constexpr std::size_t kTagAt = 12;
-/// What stands before a frame: virtio_net_hdr, whose header is not C++.
-struct Offload {
-  std::uint8_t flags, kind;
-  std::uint16_t header_bytes, part_bytes, checksum_from, checksum_at;
-};
-constexpr std::uint8_t kNotCut = 0;
 /// The longest packet that has a length, with its frame around it.
 constexpr std::size_t kLongestFrame = 65575 + 18 + sizeof(Offload);
 

@@ -110,6 +110,12 @@ Result<host::Fd> open_frame_sender(const RawInterface& interface) {
   return socket;
 }
 
+host::Fd open_train_sender(const RawInterface& interface) {
+  auto socket = open_frame_sender(interface);
+  if (!socket || !set_option(*socket, SOL_PACKET, PACKET_VNET_HDR, 1)) return {};
+  return std::move(*socket);
+}
+
 Result<host::Fd> open_packet_sender(const RawInterface& interface, bool ipv4) {
   auto socket =
       open_socket(ipv4 ? AF_INET : AF_INET6, SOCK_RAW, IPPROTO_RAW, "opening a raw IP socket");

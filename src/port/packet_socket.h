@@ -31,6 +31,8 @@ Result<RawInterface> find_raw_interface(const Gid& address);
 
 /// Sends frames at the interface and receives none.
 Result<host::Fd> open_frame_sender(const RawInterface& interface);
+/// The same for frames that have an Offload in front; empty: this kernel has none.
+host::Fd open_train_sender(const RawInterface& interface);
 /// Sends whole IP packets, by the kernel's routes, at this interface.
 Result<host::Fd> open_packet_sender(const RawInterface& interface, bool ipv4);
 /// Not bound yet, so that nothing arrives before its ring is there.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/big_endian.h"
+#include "wire/internet_checksum.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
 
@@ -140,15 +141,6 @@ void read_ip(std::span<const std::byte> packet, RawPacket& out) {
   version == 6 ? read_ipv6(packet, out) : read_ipv4(packet, out);
 }
 
-/// Of whole words, in 16 bits each; an odd last byte counts as if a zero followed.
-std::uint64_t sum_words(std::span<const std::byte> bytes) {
-  std::uint64_t sum = 0;
-  std::size_t i = 0;
-  for (; i + 2 <= bytes.size(); i += 2) sum += base::load_be<std::uint16_t>(bytes.data() + i);
-  if (i < bytes.size()) sum += std::uint64_t{byte_at(bytes, i)} << 8;
-  return sum;
-}
-
 }  // namespace
 
 std::string_view to_string(RawFault fault) {
@@ -213,19 +205,14 @@ void fill_upper_checksum(std::span<std::byte> packet, const RawPacket& headers) 
       (!tcp && headers.protocol != kIpProtocolUdp) || at + 2 > end) {
     return;
   }
-  base::store_be<std::uint16_t>(packet.data() + at, 0);
-  const bool ipv4 = headers.version == 4;
-  const auto address = [&](const Gid& gid) {
-    return std::as_bytes(std::span(gid.raw)).subspan(ipv4 ? 12 : 0);
-  };
-  std::uint64_t sum = sum_words(address(headers.source)) + sum_words(address(headers.destination));
-  sum += headers.protocol + (end - headers.upper_at);
-  sum += sum_words(
-      std::span<const std::byte>(packet).subspan(headers.upper_at, end - headers.upper_at));
-  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  auto checksum = static_cast<std::uint16_t>(~sum);
+  store_sum(packet.data() + at, 0);
+  const std::size_t bytes = end - headers.upper_at;
+  const std::uint64_t sum =
+      sum_of_pseudo_header(headers.source, headers.destination, headers.protocol, bytes) +
+      sum_of(packet.subspan(headers.upper_at, bytes));
+  auto checksum = static_cast<std::uint16_t>(~fold(sum));
   if (checksum == 0 && !tcp) checksum = 0xFFFF;  // 0 says that there is none
-  base::store_be<std::uint16_t>(packet.data() + at, checksum);
+  store_sum(packet.data() + at, checksum);
 }
 
 }  // namespace weft::wire

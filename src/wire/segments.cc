@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/big_endian.h"
+#include "wire/internet_checksum.h"
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
 #include "wire/udp.h"
@@ -21,16 +22,6 @@ std::size_t upper_header_bytes(std::span<const std::byte> upper, std::uint8_t pr
   return bytes < kLeastTcpBytes || bytes > upper.size() ? 0 : bytes;
 }
 
-/// Of whole words.
-std::uint16_t ipv4_checksum(std::span<const std::byte> header) {
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < header.size(); i += 2) {
-    if (i != 10) sum += base::load_be<std::uint16_t>(header.data() + i);
-  }
-  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
-}
-
 void set_ip_lengths(std::span<std::byte> packet, const RawPacket& headers, std::size_t number) {
   if (headers.version == 6) {
     base::store_be<std::uint16_t>(packet.data() + 4,
@@ -41,7 +32,9 @@ void set_ip_lengths(std::span<std::byte> packet, const RawPacket& headers, std::
   const auto identification = base::load_be<std::uint16_t>(packet.data() + 4);
   base::store_be<std::uint16_t>(packet.data() + 4,
                                 static_cast<std::uint16_t>(identification + number));
-  base::store_be<std::uint16_t>(packet.data() + 10, ipv4_checksum(packet.first(headers.upper_at)));
+  store_sum(packet.data() + 10, 0);
+  const auto sum = fold(sum_of(packet.first(headers.upper_at)));
+  store_sum(packet.data() + 10, static_cast<std::uint16_t>(~sum));
 }
 
 void set_upper(std::span<std::byte> upper, std::uint8_t protocol, std::size_t payload_at,

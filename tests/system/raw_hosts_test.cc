@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "port/packet_socket.h"
 #include "support/raw_node.h"
 #include "support/run_weft.h"
 #include "support/sandbox.h"
@@ -115,6 +116,76 @@ int ask_udp(int fd) {
 TEST(RawHosts, an_ordinary_udp_socket_talks_with_a_queue_pair) {
   // B2.4
   expect_both_content(on_two_hosts(echo_udp, ask_udp));
+}
+
+// Packets of one flow may leave in one call; each arrives as it was sent.
+
+constexpr std::size_t kBatchPackets = 200;
+
+/// Behind a link address of its own, so that whole frames can be batched.
+Bytes numbered_frame(std::size_t i, const LinkAddress& to) {
+  Bytes upper = udp(kUdpPort, kUdpPort, i < 150 ? 100 : 1000);
+  base::store_be<std::uint32_t>(upper.data() + 8, static_cast<std::uint32_t>(i));
+  Bytes packet =
+      ipv6_packet({.source = gid(kRawAddress), .destination = gid(kSecondHost.v6), .upper = upper});
+  wire::fill_upper_checksum(packet, wire::parse_raw_packet(packet));
+  Bytes frame = frame_of(packet);
+  for (std::size_t at = 0; at < to.size(); ++at) frame[at] = std::byte{to[at]};
+  return frame;
+}
+
+int send_batch(int fd) {
+  LinkAddress to{};
+  if (!get(fd, &to)) return 1;
+  const Node node(must(verbs::Device::open({.ports = {{.address = kFirstHost.v6}}})));
+  QueuePair qp = node.create({.service = Service::kRawDatagram,
+                              .limits = {.max_send_wr = kBatchPackets},
+                              .raw_framing = RawFraming::kEthernet});
+  must(qp.activate());
+  Memory memory(node, kBatchPackets * 2048);
+  std::vector<Sge> lists(kBatchPackets);
+  std::vector<SendRequest> requests(kBatchPackets);
+  for (std::size_t i = 0; i < kBatchPackets; ++i) {
+    const Bytes frame = numbered_frame(i, to);
+    std::ranges::copy(frame, memory.bytes.begin() + static_cast<long>(i * 2048));
+    lists[i] = memory.sge(i * 2048, static_cast<std::uint32_t>(frame.size()));
+    requests[i].sges = {&lists[i], 1};
+  }
+  std::size_t posted = 0;
+  must(qp.post_send(requests, &posted));
+  for (std::size_t i = 0; i < kBatchPackets; ++i) {
+    if (!must(node.sends.wait(kPatience)).ok()) return 2;
+  }
+  char said = 0;
+  return get(fd, &said) ? 0 : 3;
+}
+
+int take_batch(int fd) {
+  const int socket = ::socket(AF_INET6, SOCK_DGRAM, 0);
+  sockaddr_in6 name{};
+  name.sin6_family = AF_INET6;
+  name.sin6_port = htons(kUdpPort);
+  const void* const any = &name;
+  const int room = 4 << 20;
+  setsockopt(socket, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+  if (bind(socket, static_cast<const sockaddr*>(any), sizeof name) != 0) return 1;
+  const auto interface = port::find_raw_interface(gid(kSecondHost.v6));
+  if (!interface || !put(fd, interface->link_address)) return 2;
+  for (std::size_t i = 0; i < kBatchPackets; ++i) {
+    std::array<std::byte, 2048> got;
+    pollfd readable{socket, POLLIN, 0};
+    if (poll(&readable, 1, 20'000) != 1) return 3;
+    const ssize_t n = recv(socket, got.data(), got.size(), 0);
+    const Bytes frame = numbered_frame(i, interface->link_address);
+    if (n < 0 || !std::equal(frame.begin() + 62, frame.end(), got.begin(), got.begin() + n)) {
+      return 4;
+    }
+  }
+  return put(fd, 'o') ? 0 : 5;
+}
+
+TEST(RawHosts, a_batch_of_packets_reaches_an_ordinary_socket_each_as_it_was_sent) {
+  expect_both_content(on_two_hosts(send_batch, take_batch));
 }
 
 // ---- ICMPv6 -----------------------------------------------------------------------------------

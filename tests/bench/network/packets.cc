@@ -21,18 +21,19 @@ constexpr std::size_t kPacketBytes = 64;
 constexpr std::size_t kTogether = 64;
 constexpr std::size_t kBuffers = 4096;
 
-/// An Ethernet frame of this size with an IPv6 packet, for a host that is not the other's kernel.
+/// An Ethernet frame of this size with a UDP packet, for a host that is not the other's kernel.
 std::array<std::byte, kPacketBytes> a_frame() {
   std::array<std::byte, kPacketBytes> frame{};
-  frame[0] = std::byte{0x02}, frame[5] = std::byte{0x02};
-  frame[6] = std::byte{0x02}, frame[11] = std::byte{0x01};
-  frame[12] = std::byte{0x86}, frame[13] = std::byte{0xDD};
-  frame[14] = std::byte{0x60};
-  frame[19] = std::byte{kPacketBytes - 54};
-  frame[20] = std::byte{253};  // for experiments
-  frame[21] = std::byte{64};
-  frame[22] = std::byte{0xFD}, frame[37] = std::byte{1};
-  frame[38] = std::byte{0xFD}, frame[53] = std::byte{2};
+  const auto set = [&](std::size_t at, std::initializer_list<unsigned> values) {
+    for (const unsigned value : values) frame[at++] = static_cast<std::byte>(value);
+  };
+  set(0, {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xDD, 0x60, 0, 0, 0, 0, 10, 17, 64});
+  set(22, {0xFD}), set(37, {1}), set(38, {0xFD}), set(53, {2});
+  set(54, {0, 7, 0, 9, 0, 10});
+  // The sum of the addresses, the ports, both lengths and the protocol, complemented.
+  const unsigned sum = 0xFD00 + 1 + 0xFD00 + 2 + 7 + 9 + 10 + 10 + 17;
+  const unsigned folded = (sum & 0xFFFF) + (sum >> 16);
+  set(60, {~folded >> 8 & 0xFF, ~folded & 0xFF});
   return frame;
 }
 
