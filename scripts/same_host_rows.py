@@ -46,6 +46,10 @@ NETWORK_BARS = [
       for verb in ("write", "send") for where in ("", "_veth")],
     bar("write_stream", MIB, "GB/s", 1.2, name="stream_peer", peer="stream"),
     bar("rate", 8, "M/s", 1.0, required=5),
+    # Raw queue pairs, beside a loop over a packet socket.
+    bar("packets_veth", 64, "M/s", 1.0, required=1),
+    bar("packets_veth", 64, "M/s", 0.9, name="packets_socket", limit="packets_veth"),
+    bar("packets_both_ways_veth", 64, "M/s", 0.9, limit="packets_both_ways_veth"),
 ]
 
 

@@ -15,7 +15,8 @@ enum class Service : std::uint8_t {
   kReliableConnection,
   kUnreliableConnection,
   kUnreliableDatagram,
-  kReliableDatagram  ///< C++ only: libibverbs has no type for it
+  kReliableDatagram,  ///< C++ only: libibverbs has no type for it
+  kRawDatagram,       ///< whole packets of other protocols (weft/raw.h)
 };
 std::string_view to_string(Service service);
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "weft/queue_pair_attributes.h"
+#include "weft/raw.h"
 #include "weft/result.h"
 #include "weft/types.h"
 #include "weft/work.h"
@@ -30,6 +31,7 @@ struct CompChannelObject;
 struct SrqObject;
 struct QpObject;
 struct XrcObject;
+struct FanoutObject;
 class ProtectionDomain;
 class CompletionQueue;
 class QueuePair;
@@ -64,6 +66,8 @@ struct DeviceOptions {
   std::string pcap = {};    ///< record all frames in this file; %p: the process id
   std::string faults = {};  ///< what arriving frames suffer: "loss=1%,delay=50us..200us"
   std::optional<std::uint64_t> faults_seed = {};  ///< none: a random one, which the log tells
+  /// With the first raw queue pair; WEFT_RAW_UNCLAIMED takes precedence.
+  RawUnclaimed raw_unclaimed = RawUnclaimed::kKernel;
 };
 
 struct DeviceInfo {
@@ -275,6 +279,9 @@ struct QueuePairOptions {
   bool extended_initiator = false;  ///< requests name a shared receive queue of the peer's
   const XrcDomain* xrc_domain =
       nullptr;  ///< a target: it receives for this domain, and never sends
+  // Raw datagrams.
+  RawFraming raw_framing = RawFraming::kPacket;
+  std::shared_ptr<const FanoutObject> fanout = nullptr;  ///< several receive queues: verbs/fanout.h
 };
 
 class QueuePair {
@@ -295,8 +302,8 @@ class QueuePair {
 
   /// RESET to RTS in one call; what is not about the peer is taken from `attributes`.
   Result<void> connect(const Endpoint& peer, QueuePairAttributes attributes = {});
-  /// The same for datagrams, which have no peer.
-  Result<void> activate(QKey qkey, QueuePairAttributes attributes = {});
+  /// The same for datagrams, which have no peer. Raw ones have no Q_Key either.
+  Result<void> activate(QKey qkey = {}, QueuePairAttributes attributes = {});
 
   Result<void> post_send(const SendRequest& request);
   /// Posts in order and stops at the first that is refused; *posted tells how many were taken.
@@ -308,6 +315,13 @@ class QueuePair {
   /// port on the network the group has the family of the port's address.
   Result<void> attach_multicast(const Gid& group);
   Result<void> detach_multicast(const Gid& group);
+
+  /// Raw datagrams: packets that arrive at the queue pair's port and have this key come here, until
+  /// it is released or the queue pair is destroyed. Of several claims the one that says most
+  /// counts; kBusy: another queue pair of this machine has claimed the same. Keys of groups may be
+  /// shared.
+  Result<void> claim(const RawKey& key);
+  Result<void> release(const RawKey& key);
 
   /// The usual requests, one element each.
   Result<void> post_send(const Sge& from, std::uint64_t wr_id = 0);

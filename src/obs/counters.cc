@@ -59,6 +59,15 @@ constexpr CounterRow kTable[] = {
     {Counter::kResyncsSent, "resyncs_sent", "events",
      "times that a context gave up messages of its own, and began anew behind them"},
     {Counter::kResyncs, "resyncs", "frames", "times that a peer did"},
+    {Counter::kRawUnclaimed, "raw_unclaimed", "packets",
+     "packets at a raw port that no queue pair had claimed"},
+    {Counter::kRawMalformed, "raw_malformed", "packets",
+     "raw packets whose version or lengths are wrong, or that were too long to be taken whole"},
+    {Counter::kRawBadExtensions, "raw_bad_extensions", "packets",
+     "raw packets with too many or broken IPv6 extension headers"},
+    {Counter::kRawJumbos, "raw_jumbos", "packets", "raw packets with a jumbo payload"},
+    {Counter::kRawSpoofed, "raw_spoofed", "packets",
+     "raw packets with a source address that is not their sender's"},
 };
 static_assert(std::size(kTable) == static_cast<std::size_t>(Counter::kCount));
 

@@ -47,6 +47,11 @@ enum class Counter : std::uint8_t {
   kUnknownContexts,
   kResyncsSent,
   kResyncs,
+  kRawUnclaimed,
+  kRawMalformed,
+  kRawBadExtensions,
+  kRawJumbos,
+  kRawSpoofed,
   kCount,
 };
 

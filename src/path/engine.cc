@@ -42,6 +42,8 @@ wire::Service wire_service(Service service) {
       return wire::Service::kUd;
     case Service::kReliableDatagram:
       break;
+    case Service::kRawDatagram:
+      break;  // no frames of any kind are for it
   }
   return wire::Service::kRd;
 }
@@ -264,6 +266,20 @@ Engine::~Engine() = default;
 
 void Engine::add_port(port::Port& port) {
   receivers_.push_back(std::make_unique<PortReceiver>(*this, port));
+  has_arrivals_.store(true, std::memory_order_relaxed);
+}
+
+void Engine::add_source(Source& source) {
+  {
+    const std::lock_guard guard(lock_);
+    const std::size_t count = source_count_.load(std::memory_order_relaxed);
+    WEFT_ASSERT(count < kMostSources);
+    sources_[count].store(&source, std::memory_order_relaxed);
+    // release pairs with the acquire of whoever polls it.
+    source_count_.store(count + 1, std::memory_order_release);
+    has_arrivals_.store(true, std::memory_order_relaxed);
+  }
+  call_helper();  // it sleeps without this one's descriptors, or does not run yet
 }
 
 void Engine::set_wake(std::function<void(Nanoseconds)> wake, std::function<void()> attend) {
@@ -319,6 +335,10 @@ std::vector<int> Engine::wait_fds() const {
   std::vector<int> fds;
   for (const auto& receiver : receivers_) {
     receiver->port().add_wait_fds(fds);
+  }
+  const std::size_t sources = source_count_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < sources; ++i) {
+    sources_[i].load(std::memory_order_relaxed)->add_wait_fds(fds);
   }
   return fds;
 }
@@ -473,6 +493,10 @@ bool Engine::fire_timers(Nanoseconds now) {
 bool Engine::poll_ports(Nanoseconds now, bool& missed) {
   bool did = false;
   for (const auto& receiver : receivers_) did |= receiver->poll(now, missed);
+  const std::size_t sources = source_count_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < sources; ++i) {
+    did |= sources_[i].load(std::memory_order_relaxed)->poll(missed);
+  }
   return did;
 }
 

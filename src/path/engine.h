@@ -6,6 +6,7 @@
 // run_soon() and run_at() may be called with them held.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "base/lock.h"
 #include "path/directory.h"
 #include "path/neighbours.h"
+#include "path/source.h"
 #include "port/port.h"
 #include "queue/path.h"
 #include "queue/queue_pair.h"
@@ -29,6 +31,9 @@ class Engine final : public queue::Scheduler {
 
   /// Before the first queue pair; the engine does not own the port.
   void add_port(port::Port& port);
+  /// The same for what is no port, at any time; at most kMostSources. It stays.
+  void add_source(Source& source);
+  static constexpr std::size_t kMostSources = 8;
   /// The same for the other processes of this host, if they are to be reached.
   void set_neighbours(Neighbours& neighbours) { neighbours_ = &neighbours; }
   Neighbours* neighbours() const { return neighbours_; }
@@ -45,14 +50,14 @@ class Engine final : public queue::Scheduler {
   /// A few instructions: this is what an empty poll costs.
   bool idle() const {
     return (neighbours_ == nullptr || !neighbours_->active()) &&
-           runnable_.load(std::memory_order_acquire) == 0 && receivers_.empty() &&
+           runnable_.load(std::memory_order_acquire) == 0 && !has_arrivals() &&
            earliest_.load(std::memory_order_relaxed) == kNever;
   }
 
   /// Does a bounded amount of what there is to do. True if something was done. Must not be called
   /// with any lock of a queue pair held.
   bool progress() {
-    if (!receivers_.empty()) return progress_with_ports();
+    if (has_arrivals()) return progress_with_ports();
     bool did = false;
     if (neighbours_ != nullptr && neighbours_->active()) did |= neighbours_->poll();
     if (earliest_.load(std::memory_order_relaxed) != kNever) did |= fire_timers();
@@ -141,7 +146,7 @@ class Engine final : public queue::Scheduler {
   bool receives(Nanoseconds within) const;
   /// False: whatever happens here is done by the program's own calls.
   bool can_receive() const {
-    return !receivers_.empty() || (neighbours_ != nullptr && neighbours_->active());
+    return has_arrivals() || (neighbours_ != nullptr && neighbours_->active());
   }
 
  private:
@@ -150,6 +155,8 @@ class Engine final : public queue::Scheduler {
   static constexpr std::uint64_t kSpins = 256;
   static constexpr std::uint32_t kManyPolls = 64;
 
+  /// There are ports or sources.
+  bool has_arrivals() const { return has_arrivals_.load(std::memory_order_relaxed); }
   bool progress_with_ports();
   bool fire_timers();
   bool fire_timers(Nanoseconds now);
@@ -203,6 +210,9 @@ class Engine final : public queue::Scheduler {
   std::atomic<Nanoseconds> looked_at_{0};  ///< when all that had arrived was seen
   std::atomic<Nanoseconds> receives_since_{0};
   std::vector<std::unique_ptr<PortReceiver>> receivers_;
+  std::array<std::atomic<Source*>, kMostSources> sources_{};
+  std::atomic<std::size_t> source_count_{0};
+  std::atomic<bool> has_arrivals_{false};
   Neighbours* neighbours_ = nullptr;
 };
 

@@ -639,6 +639,8 @@ std::unique_ptr<queue::Path> make_framed_path(QueuePair& qp, port::Port& port) {
       return std::unique_ptr<queue::Path>(new (std::nothrow) Framed<Ud>(qp, port));
     case Service::kReliableDatagram:
       break;  // its messages go by contexts
+    case Service::kRawDatagram:
+      break;  // make_raw_path()
   }
   return nullptr;
 }

@@ -23,8 +23,10 @@ constexpr std::uint32_t kReliableDatagramOps =
 
 constexpr Nanoseconds kMaxDelay_ns = 3'600'000'000'000;
 
+constexpr std::uint32_t kRawOps = kAnywhere | bit(SendOp::kSend);
+
 constexpr std::uint32_t kOpsOf[] = {kReliableOps, kUnreliableOps, kDatagramOps,
-                                    kReliableDatagramOps};
+                                    kReliableDatagramOps, kRawOps};
 
 /// In what neighbours see, beside the service.
 constexpr unsigned kExtendedTarget = 0x10;
@@ -277,7 +279,8 @@ void flush(QueuePair& qp) {
   if (qp.path != nullptr) qp.path->stop(qp);
   while (!qp.sq.empty()) complete_front(qp, CompletionStatus::kFlushed, 0);
   if (state == QpState::kSendQueueError) return;
-  if (qp.xrc_domain != nullptr) return;  // it has no receives of its own
+  // These have no receives of their own.
+  if (qp.xrc_domain != nullptr || qp.fanout != nullptr) return;
   if (qp.shared_receive == nullptr) {
     flush_receives(qp);
   } else if (!qp.last_receive_told) {

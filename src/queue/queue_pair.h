@@ -22,9 +22,11 @@
 #include "queue/receive_queue.h"
 #include "queue/send_queue.h"
 #include "weft/queue_pair_attributes.h"
+#include "weft/raw.h"
 
 namespace weft::queue {
 
+class ReceiveFanout;
 class XrcDomain;
 
 enum class QpEvent : std::uint8_t {
@@ -60,6 +62,7 @@ class QueuePair {
   Service service = Service::kReliableConnection;
   bool signal_all = false;
   bool extended_initiator = false;  ///< each request names a shared receive queue of the peer's
+  RawFraming raw_framing = RawFraming::kPacket;  ///< of the raw service
   std::atomic<QpState> state{QpState::kReset};
   /// Advances whenever the connection or the right to receive changes: a peer that remembers it
   /// knows whether this still is the queue pair that it knew.
@@ -74,6 +77,8 @@ class QueuePair {
   /// A target of extended connections: pd, recv_cq and shared_receive are those of the message in
   /// work (queue/xrc_domain.h). Null: an ordinary queue pair.
   XrcDomain* xrc_domain = nullptr;
+  /// A raw queue pair with several receive queues: the same. Null: an ordinary one.
+  const ReceiveFanout* fanout = nullptr;
   void* owner = nullptr;                   ///< the verbs object, for events
   host::PublicQueuePair* shown = nullptr;  ///< what neighbours on the host see of it
 

@@ -107,6 +107,8 @@ std::string_view to_string(Service service) {
       return "UD";
     case Service::kReliableDatagram:
       return "RD";
+    case Service::kRawDatagram:
+      return "raw";
   }
   return "unknown service";
 }

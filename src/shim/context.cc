@@ -1,10 +1,12 @@
 // The tables of functions that a context carries: inline functions of verbs.h go through them.
 #include "shim/completion.h"
+#include "shim/flow.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
 #include "shim/post.h"
 #include "shim/query.h"
 #include "shim/queue_pair.h"
+#include "shim/receive_wq.h"
 #include "shim/srq.h"
 #include "shim/thread_sanitizer.h"
 #include "shim/xrc.h"
@@ -33,6 +35,13 @@ void set_operations(Context& context) {
   abi.open_xrcd = open_xrcd;
   abi.close_xrcd = close_xrcd;
   abi.open_qp = open_qp;
+  abi.ibv_create_flow = create_flow;
+  abi.ibv_destroy_flow = destroy_flow;
+  abi.create_wq = create_wq;
+  abi.modify_wq = modify_wq;
+  abi.destroy_wq = destroy_wq;
+  abi.create_rwq_ind_table = create_rwq_ind_table;
+  abi.destroy_rwq_ind_table = destroy_rwq_ind_table;
   ibv_context_ops& ops = abi.context.ops;
   ops.alloc_mw = alloc_mw;
   ops.bind_mw = bind_mw;

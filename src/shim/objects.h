@@ -232,9 +232,10 @@ struct Qp {
   verbs::QueuePair qp;
   ibv_qp_cap cap{};
   bool signal_all = false;
-  bool extended = false;  ///< made with send_ops_flags: ibv_qp_to_qp_ex gives it
-  Xrcd* xrcd = nullptr;   ///< of a target of extended connections
-  int opens = 1;          ///< of such a one; under Context::xrcd_mutex
+  bool extended = false;                     ///< made with send_ops_flags: ibv_qp_to_qp_ex gives it
+  Xrcd* xrcd = nullptr;                      ///< of a target of extended connections
+  int opens = 1;                             ///< of such a one; under Context::xrcd_mutex
+  ibv_rwq_ind_table* spread_over = nullptr;  ///< whose queues a raw one receives by
   std::uint32_t errors_given = 0;
   ibv_ah_attr address{};
   std::unique_ptr<Notebook> notebook;  ///< null unless explaining()

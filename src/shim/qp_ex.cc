@@ -136,6 +136,8 @@ std::uint64_t offered_operations(ibv_qp_type type) {
       return kUnreliable;
     case IBV_QPT_UD:
       return kDatagram;
+    case IBV_QPT_RAW_PACKET:
+      return IBV_QP_EX_WITH_SEND;
     default:
       return 0;
   }

@@ -13,6 +13,7 @@
 #include "shim/query.h"
 #include "shim/queue_pair.h"
 #include "shim/real.h"
+#include "shim/receive_wq.h"
 #include "verbs/limits.h"
 
 namespace weft::shim {
@@ -58,7 +59,7 @@ void describe_device(Context& context, ibv_device_attr& attr) {
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
                           IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
                           IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-                          IBV_DEVICE_XRC;
+                          IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING;
   attr.max_sge = static_cast<int>(info.max_sge);
   attr.max_sge_rd = attr.max_sge;
   attr.max_cq = kManyObjects;
@@ -100,6 +101,12 @@ int query_device_ex(ibv_context* shown, const ibv_query_device_ex_input* input,
   all.completion_timestamp_mask = ~std::uint64_t{0};
   all.hca_core_clock = 1'000'000;  // kHz
   all.max_dm_size = kDeviceMemoryBytes;
+  all.rss_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+  all.rss_caps.max_rwq_indirection_tables = kManyObjects;
+  all.rss_caps.max_rwq_indirection_table_size = 1u << kMostTableBits;
+  all.rss_caps.rx_hash_fields_mask = kHashedFields;
+  all.rss_caps.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
+  all.max_wq_type_rq = kManyObjects;
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags | kAtomicWrites;
   all.phys_port_cnt_ex = 1;
   std::memset(attr, 0, size);

@@ -7,6 +7,7 @@
 #include "shim/errors.h"
 #include "shim/qp_ex.h"
 #include "shim/real.h"
+#include "shim/receive_wq.h"
 #include "shim/xrc.h"
 
 namespace weft::shim {
@@ -27,6 +28,8 @@ std::optional<Service> service_of(ibv_qp_type type) {
       return Service::kUnreliableConnection;
     case IBV_QPT_UD:
       return Service::kUnreliableDatagram;
+    case IBV_QPT_RAW_PACKET:
+      return Service::kRawDatagram;
     default:
       return {};
   }
@@ -106,6 +109,31 @@ struct Parts {
   verbs::QueuePairOptions options;
 };
 
+bool spreads(const ibv_qp_init_attr_ex& attr) {
+  return (attr.comp_mask & IBV_QP_INIT_ATTR_IND_TABLE) != 0;
+}
+
+/// One that spreads what it receives is never modified by its program: its queues have the states.
+Result<void> start_receiving(verbs::QueuePair& qp) {
+  if (auto done = qp.modify(QpState::kInit, {}, QpAttribute::kPort); !done) return done;
+  return qp.modify(QpState::kReadyToReceive);
+}
+
+/// Of a raw queue pair over a table of receive work queues: it does not send, and of the queues for
+/// its completions any will do.
+std::optional<Parts> spread_parts_of(const ibv_qp_init_attr_ex& attr,
+                                     verbs::QueuePairOptions options) {
+  if (attr.qp_type != IBV_QPT_RAW_PACKET || attr.pd == nullptr) return {};
+  options.service = Service::kRawDatagram;
+  options.raw_framing = RawFraming::kEthernet;
+  options.limits = {};
+  options.limits.max_send_wr = options.limits.max_recv_wr = 0;
+  options.fanout = fanout_of(attr.rwq_ind_tbl, attr.rx_hash_conf);
+  if (options.fanout == nullptr) return {};
+  const verbs::CompletionQueue& any = any_cq_of(attr.rwq_ind_tbl);
+  return Parts{Pd::of(attr.pd).pd, any, any, options};
+}
+
 std::optional<Parts> parts_of(const ibv_qp_init_attr_ex& attr) {
   verbs::QueuePairOptions options;
   options.signal_all = attr.sq_sig_all != 0;
@@ -123,6 +151,8 @@ std::optional<Parts> parts_of(const ibv_qp_init_attr_ex& attr) {
     options.xrc_domain = &xrcd.domain;
     return Parts{xrcd.pd, xrcd.cq, xrcd.cq, options};
   }
+  if (spreads(attr)) return spread_parts_of(attr, std::move(options));
+  if (attr.qp_type == IBV_QPT_RAW_PACKET) options.raw_framing = RawFraming::kEthernet;
   options.extended_initiator = attr.qp_type == IBV_QPT_XRC_SEND;
   ibv_cq* const recv_cq = options.extended_initiator ? attr.send_cq : attr.recv_cq;
   if (attr.pd == nullptr || attr.send_cq == nullptr || recv_cq == nullptr) return {};
@@ -145,12 +175,20 @@ void count_users(const ibv_qp& qp, Xrcd* xrcd, int more) {
 
 Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   if (!service_of(attr.qp_type)) return refuse(EOPNOTSUPP);
+  // Raw packets are Ethernet's.
+  if (attr.qp_type == IBV_QPT_RAW_PACKET &&
+      Context::of(context).weft().link_layer != files::LinkLayer::kEthernet) {
+    return refuse(EOPNOTSUPP);
+  }
   const auto parts = parts_of(attr);
   if (!parts) return refuse(EINVAL);
   auto made = parts->pd.create_queue_pair(parts->send_cq, parts->recv_cq, parts->options);
   if (!made) {
     if (explaining()) explain_call("ibv_create_qp", context->device->name, made.error());
     return refuse(made.error());
+  }
+  if (spreads(attr)) {
+    if (auto ready = start_receiving(*made); !ready) return refuse(ready.error());
   }
   const bool extended = (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   auto* qp = new (Qp::Extended{extended}) Qp(std::move(*made));
@@ -177,6 +215,10 @@ Qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex& attr) {
     shown.send_cq = attr.send_cq;
     shown.recv_cq = attr.qp_type == IBV_QPT_XRC_SEND ? nullptr : attr.recv_cq;
     shown.srq = attr.srq;
+  }
+  if (spreads(attr)) {
+    qp->spread_over = attr.rwq_ind_tbl;
+    count_table_users(qp->spread_over, 1);
   }
   const QueuePairLimits& limits = parts->options.limits;
   attr.cap = {.max_send_wr = limits.max_send_wr,
@@ -226,7 +268,8 @@ void fill(Qp& qp, ibv_qp_attr& to) {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                   IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
   if ((attr->comp_mask & ~kKnown) != 0) return refuse(EOPNOTSUPP);
   const std::uint32_t base =
       attr->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
@@ -234,6 +277,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
   if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0) {
     return refuse(EOPNOTSUPP);
   }
+  const bool hashes = (attr->comp_mask & IBV_QP_INIT_ATTR_RX_HASH) != 0;
+  if (hashes != spreads(*attr) || (hashes && attr->rwq_ind_tbl == nullptr)) return refuse(EINVAL);
   const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   if (extended && (attr->send_ops_flags & ~offered_operations(attr->qp_type)) != 0) {
     return refuse(EOPNOTSUPP);
@@ -351,7 +396,9 @@ int ibv_destroy_qp(ibv_qp* shown) {
   pthread_cond_destroy(&shown->cond);
   const ibv_qp last = *shown;
   weft::shim::Xrcd* const xrcd = qp.xrcd;
+  ibv_rwq_ind_table* const spread_over = qp.spread_over;
   delete &qp;
+  if (spread_over != nullptr) weft::shim::count_table_users(spread_over, -1);
   // libfabric looks for what it has not fetched yet after it has destroyed a queue pair.
   weft::shim::forget_completions(last, CompletionQueue::Forgotten::kAllButDone);
   weft::shim::count_users(last, xrcd, -1);

@@ -8,7 +8,7 @@ namespace {
 using A = QpAttribute;
 using S = QpState;
 
-constexpr int kServices = 4;
+constexpr int kServices = 4;  // whose moves the table has
 
 struct Row {
   S from;
@@ -56,10 +56,30 @@ constexpr Row kTable[] = {
     {S::kSendQueueError, S::kReadyToSend, {}, {A::kNone, A::kAccess, A::kQKey, A::kNone}},
 };
 
+/// A raw queue pair has no peer, and needs to know its port alone.
+Transition raw_transition(S from, S to) {
+  switch (from) {
+    case S::kReset:
+      return {to == S::kInit, A::kPort, A::kPKeyIndex};
+    case S::kInit:
+      return {to == S::kInit || to == S::kReadyToReceive, A::kNone, A::kPort | A::kPKeyIndex};
+    case S::kReadyToReceive:
+    case S::kSendQueueError:
+      return {to == S::kReadyToSend, A::kNone, A::kNone};
+    case S::kReadyToSend:
+    case S::kSendQueueDrained:
+      return {to == S::kReadyToSend || to == S::kSendQueueDrained, A::kNone, A::kNone};
+    case S::kError:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 Transition transition(Service service, QpState from, QpState to) {
   if (to == S::kReset || to == S::kError) return {true, A::kNone, A::kNone};
+  if (service == Service::kRawDatagram) return raw_transition(from, to);
   // A reliable service never enters SQE, so it never leaves it either.
   if (from == S::kSendQueueError &&
       (service == Service::kReliableConnection || service == Service::kReliableDatagram)) {

@@ -109,6 +109,7 @@ Controller::Controller(const Environment& environment, ControllerSetup setup)
   shared_.serves_rdma = info_.kind == NodeKind::kHost;
   for (const PortSetup& port : ports_) {
     if (port.wire != nullptr) gsi_.add_port(port.address, *port.wire);
+    raw_.add_port(port.address, port.open_raw);
   }
   if (const auto slot = number_slot()) queue_pairs_.numbers().set_slot(*slot, host::kNumberSlots);
 }
@@ -171,6 +172,9 @@ bool Controller::has_unfetched(Qpn qpn) {
 
 Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& setup) {
   if (auto ok = check_ours(); !ok) return tl::unexpected(ok.error());
+  if (setup.service == Service::kRawDatagram) {
+    if (auto opened = raw_.open(); !opened) return tl::unexpected(opened.error());
+  }
   const auto acquired = queue_pairs_.acquire(info_.name);
   if (!acquired) return acquired;
   queue::QueuePair* const qp = *acquired;
@@ -193,6 +197,8 @@ Result<queue::QueuePair*> Controller::create_queue_pair(const QueuePairSetup& se
   qp->shared_receive = setup.shared_receive;
   qp->extended_initiator = setup.extended_initiator;
   qp->xrc_domain = setup.xrc_domain;
+  qp->raw_framing = setup.raw_framing;
+  qp->fanout = setup.fanout;
   qp->local_gid = ports_.front().address;
   qp->attributes = {};
   qp->attributes.send_psn = Psn(random().draw<std::uint32_t>());
@@ -300,6 +306,7 @@ void Controller::drain(queue::QueuePair& qp) {
 void Controller::destroy_queue_pair(queue::QueuePair& qp) {
   if (inherited()) return;
   if (qp.service == Service::kUnreliableDatagram) groups_.leave_all(qp);
+  if (qp.service == Service::kRawDatagram) raw_.forget(qp);
   reset(qp);
   events_.forget(qp.qpn, 0);  // before its number can be another's
   queue_pairs_.release(qp);
@@ -308,6 +315,7 @@ void Controller::destroy_queue_pair(queue::QueuePair& qp) {
 // ---- states ---------------------------------------------------------------------------------
 
 std::unique_ptr<queue::Path> Controller::make_path(queue::QueuePair& qp) {
+  if (qp.service == Service::kRawDatagram) return raw_.make_path(qp);
   port::Port* wire = this->wire(qp.attributes.port);
   if (qp.service == Service::kReliableDatagram && wire != nullptr) {
     return std::unique_ptr<queue::Path>(new (std::nothrow) path::RdPath(qp, *contexts()));

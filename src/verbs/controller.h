@@ -27,6 +27,7 @@
 #include "verbs/async_events.h"
 #include "verbs/multicast.h"
 #include "verbs/queue_pair_pool.h"
+#include "verbs/raw_service.h"
 #include "verbs/waiting.h"
 #include "weft/verbs.h"
 
@@ -49,6 +50,7 @@ struct PortSetup {
   std::unique_ptr<port::Port> wire;
   /// Of an address that is shared with other processes (host/number_blocks.h).
   std::optional<unsigned> number_slot = std::nullopt;
+  OpenRawPort open_raw = nullptr;
 };
 
 struct ControllerSetup {
@@ -88,6 +90,7 @@ class Controller final : public path::QueuePairTable {
   AsyncEvents& events() { return events_; }
   MulticastMembers& groups() { return groups_; }
   mad::Gsi& gsi() { return gsi_; }
+  RawService& raw() { return raw_; }
   base::Random& random() { return *environment_.random; }
 
   PdId new_pd() { return PdId(next_pd_.fetch_add(1, std::memory_order_relaxed)); }
@@ -104,6 +107,8 @@ class Controller final : public path::QueuePairTable {
     bool signal_all;
     bool extended_initiator = false;
     queue::XrcDomain* xrc_domain = nullptr;
+    RawFraming raw_framing = RawFraming::kPacket;
+    const queue::ReceiveFanout* fanout = nullptr;
   };
   Result<queue::QueuePair*> create_queue_pair(const QueuePairSetup& setup);
   void destroy_queue_pair(queue::QueuePair& qp);
@@ -191,6 +196,7 @@ class Controller final : public path::QueuePairTable {
   std::atomic<std::uint32_t> next_pd_{1};
   std::atomic<std::uint32_t> next_number_{1};
   path::Engine engine_;
+  RawService raw_{engine_, *this, counters_};
   Waiting waiting_{engine_};
   queue::Shared shared_;
   std::unique_ptr<path::Neighbours> neighbours_;  ///< null: this process is on its own

@@ -46,6 +46,12 @@ Result<DeviceOptions> with_environment(DeviceOptions options, const GetVariable&
     }
     options.faults_seed = number;
   }
+  if (const auto unclaimed = value_of(get, "WEFT_RAW_UNCLAIMED")) {
+    if (*unclaimed != "kernel" && *unclaimed != "drop") {
+      return refuse("WEFT_RAW_UNCLAIMED", *unclaimed, "it may be kernel or drop");
+    }
+    options.raw_unclaimed = *unclaimed == "drop" ? RawUnclaimed::kDrop : RawUnclaimed::kKernel;
+  }
   return options;
 }
 

@@ -6,6 +6,7 @@
 //   WEFT_PCAP=file          record all frames; %p becomes the process id
 //   WEFT_FAULTS=spec        see port/fault_spec.h
 //   WEFT_FAULTS_SEED=n      the same faults again
+//   WEFT_RAW_UNCLAIMED=kernel|drop   what becomes of raw packets that nobody claimed
 #pragma once
 
 #include <cstdlib>

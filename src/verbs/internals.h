@@ -11,6 +11,10 @@ struct Internals {
   static CompChannelObject& of(const CompletionChannel& handle) { return *handle.object_; }
   static CqObject& of(const CompletionQueue& handle) { return *handle.object_; }
   static SrqObject& of(const SharedReceiveQueue& handle) { return *handle.object_; }
+  static std::shared_ptr<SrqObject> shared(const SharedReceiveQueue& handle) {
+    return handle.object_;
+  }
+  static std::shared_ptr<CqObject> shared(const CompletionQueue& handle) { return handle.object_; }
   /// For those who bind without bind_request(): the key that the window has, or will have.
   static void set_key(MemoryWindow& window, RemoteKey rkey) { window.rkey_ = rkey; }
   static QpObject& of(const QueuePair& handle) { return *handle.object_; }

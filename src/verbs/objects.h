@@ -16,6 +16,7 @@
 
 namespace weft::verbs {
 
+struct FanoutObject;
 struct QpParents;
 
 struct PdObject {
@@ -103,6 +104,7 @@ struct QpParents {
   std::shared_ptr<CqObject> receive_cq;
   std::shared_ptr<SrqObject> shared_receive;
   std::shared_ptr<XrcObject> xrc;  ///< of a target
+  std::shared_ptr<const FanoutObject> fanout = nullptr;
 
   bool operator==(const QpParents&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -15,7 +16,9 @@
 #include "network/address.h"
 #include "obs/log.h"
 #include "port/fault_port.h"
+#include "port/packet_port.h"
 #include "port/pcap_port.h"
+#include "port/raw_hub.h"
 #include "port/udp_port.h"
 #include "verbs/environment_options.h"
 
@@ -83,6 +86,26 @@ Result<PortSetup> set_up_address(const PortOptions& options, bool frames, base::
   port.number_slot = (*wire)->number_slot();
   port.wire = std::move(*wire);
   return port;
+}
+
+// ---- raw packets ------------------------------------------------------------------------------
+
+/// Joins the ports of this process whose addresses are its own.
+port::RawHub& raw_hub() {
+  static auto& hub = *new port::RawHub;
+  return hub;
+}
+
+/// At an interface of the machine, if the device was told an address of it.
+OpenRawPort raw_port_of(const PortOptions& options, const Gid& address, RawUnclaimed unclaimed) {
+  if (!options.address.empty()) {
+    return [address, unclaimed] { return port::PacketPort::open(address, unclaimed); };
+  }
+  return [address] {
+    LinkAddress link{0x02};  // locally administered
+    std::copy_n(address.raw.end() - 5, 5, link.begin() + 1);
+    return port::RawHubPort::open(raw_hub(), link);
+  };
 }
 
 // ---- capture ----------------------------------------------------------------------------------
@@ -169,6 +192,7 @@ Result<std::vector<PortSetup>> set_up_ports(const DeviceOptions& options,
           [clock = environment.clock] { return clock->now(); });
     }
     if (capture) made->wire = std::make_unique<port::PcapPort>(std::move(made->wire), capture);
+    made->open_raw = raw_port_of(port, made->address, options.raw_unclaimed);
     ports.push_back(std::move(*made));
   }
   return ports;

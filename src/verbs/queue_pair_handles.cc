@@ -100,6 +100,11 @@ Result<void> QueuePair::connect(const Endpoint& peer, QueuePairAttributes attrib
 }
 
 Result<void> QueuePair::activate(QKey qkey, QueuePairAttributes attributes) {
+  if (object_->core->service == Service::kRawDatagram) {
+    if (auto ok = modify(QpState::kInit, attributes, QpAttribute::kPort); !ok) return ok;
+    if (auto ok = modify(QpState::kReadyToReceive); !ok) return ok;
+    return modify(QpState::kReadyToSend);
+  }
   attributes.qkey = qkey;
   attributes.send_psn = endpoint().psn;
   attributes.path_mtu = fitting_mtu(*object_, attributes);
@@ -178,6 +183,18 @@ Result<void> QueuePair::detach_multicast(const Gid& group) {
   Controller& controller = object_->controller();
   if (auto ok = controller.check_ours(); !ok) return ok;
   return controller.groups().leave(*object_->core, group);
+}
+
+Result<void> QueuePair::claim(const RawKey& key) {
+  Controller& controller = object_->controller();
+  if (auto ok = controller.check_ours(); !ok) return ok;
+  return controller.raw().claim(*object_->core, key);
+}
+
+Result<void> QueuePair::release(const RawKey& key) {
+  Controller& controller = object_->controller();
+  if (auto ok = controller.check_ours(); !ok) return ok;
+  return controller.raw().release(*object_->core, key);
 }
 
 }  // namespace weft::verbs

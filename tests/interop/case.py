@@ -6,6 +6,7 @@ In the words of a command and in the values of the environment, {port} is a free
 
 import dataclasses
 import shutil
+import socket
 import typing
 
 
@@ -33,9 +34,20 @@ class Case:
     env: tuple = ()  # (name, value) pairs
     remark: str = ""  # what somebody who runs the program should know: the note of a case that passes
     needs: tuple = ()  # programs beside the commands' first words
+    raw_sockets: bool = False  # whether it needs the capability CAP_NET_RAW
     absent: str = ""  # a feature that weft does not have: the program has to fail, but in order
     prepare: typing.Optional[typing.Callable] = None  # called with (dir, tools)
     check: typing.Optional[typing.Callable] = None  # called with (dir), gives what is wrong or ""
+
+    def may_run(self):
+        """Whether this process has what the case needs beside programs."""
+        if not self.raw_sockets:
+            return True
+        try:
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
+        except PermissionError:
+            return False
+        return True
 
     def missing(self):
         """The programs that this case needs and that are not installed."""

@@ -198,6 +198,8 @@ def run_case(case, weft, tools):
     missing = case.missing()
     if missing:
         return Result(SKIPPED, "not installed: " + ", ".join(missing))
+    if not case.may_run():
+        return Result(SKIPPED, "needs the capability CAP_NET_RAW")
     begun = time.monotonic()
     pathlib.Path(tools).mkdir(parents=True, exist_ok=True)
     lost = f"the client: {processes.describe(case.lost_race)}" if case.lost_race else None

@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
       {"weft_sends", b::measure_framed_sends},
       {"weft_rate", b::measure_framed_rate},
       {"weft_share", b::measure_framed_share},
+      {"plain_packets", b::measure_plain_packets},
+      {"weft_packets", b::measure_weft_packets},
   };
   CLI::App app("Measures between two processes over UDP, one on core 0, one on core 1.");
   std::vector<std::string> names, wanted;

@@ -13,6 +13,8 @@ import tournament  # noqa: E402  pylint: disable=wrong-import-position
 
 PARTS = ("raw_latency", "raw_frame_latency", "weft_latency", "raw_stream", "weft_stream",
          "weft_sends", "weft_rate")
+# Raw queue pairs, and the packet sockets beside them, over a veth pair alone.
+PACKET_PARTS = ("plain_packets", "weft_packets")
 LOOPBACK = []
 VETH = ["--veth"]
 
@@ -81,7 +83,7 @@ def main():
     everybody = [Pair(args.bin, part, "loopback", LOOPBACK) for part in PARTS]
     refusal = veth_refusal(args.bin)
     if not refusal:
-        everybody += [Pair(args.bin, part, "veth", VETH) for part in PARTS]
+        everybody += [Pair(args.bin, part, "veth", VETH) for part in (*PARTS, *PACKET_PARTS)]
     canary = everybody[0].canary
     everybody += [UcxTcp(canary, test) for test in UCX_TESTS] + [Rxd(canary)]
     tournament.run(everybody, args.out, rounds=args.rounds, seconds=args.seconds,

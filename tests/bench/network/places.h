@@ -44,6 +44,9 @@ void measure_framed_latency(const Lane& lane);
 void measure_framed_stream(const Lane& lane);
 void measure_framed_sends(const Lane& lane);
 void measure_framed_rate(const Lane& lane);
+/// Raw queue pairs, and packet sockets beside them: over a veth pair only.
+void measure_plain_packets(const Lane& lane);
+void measure_weft_packets(const Lane& lane);
 /// How evenly two streams share a link: the slower one's part of the faster one's.
 void measure_framed_share(const Lane& lane);
 

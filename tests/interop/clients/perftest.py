@@ -18,14 +18,18 @@ OPERATIONS = {
     "atomic": ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD"),
 }
 QUICK = ("ib_write_bw -R", "ib_write_lat", "ib_read_lat", "ib_send_bw -q 8", "ib_send_lat -c UD -e",
-         "ib_atomic_lat")
+         "ib_atomic_lat", "raw_ethernet_lat")
 
 
-def raw(program):
-    """These talk to a MAC address, so that one side suffices to see what they make of us."""
-    return Case(CLIENT, program,
-                words(f"{program} --server -d weft0 -E 02:00:00:00:00:01 -B 02:00:00:00:00:02"),
-                timeout_s=10, absent="raw packet queue pairs")
+def raw(program, options, *more, row=ROW):
+    """These know each other by MAC addresses alone, so that nobody sees the server listen."""
+    common = words(f"{program} -d weft0 -F {options}", *more)
+    addresses = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    server, client = (("-E", addresses[i], "-B", addresses[1 - i]) for i in (0, 1))
+    name = f"{program} {options}".strip()
+    return Case(CLIENT, name, (*common, "--client", *client),
+                (*common, "--server", *server), expect=row, quick=name in QUICK,
+                listens=False, raw_sockets=True)
 
 
 def pair(program, options, **more):
@@ -49,7 +53,12 @@ CASES = (
     pair("ib_write_bw", "-c XRC"),
     # It wants an IPv6 address for its group; and all messages, so that nothing may be dropped.
     pair("ib_send_bw", "-g -c UD -r 1000", weft=words("--device weft0=::1")),
-    raw("raw_ethernet_bw"),
-    raw("raw_ethernet_lat"),
+    raw("raw_ethernet_bw", "-D 2", row=DURATION_ROW),
+    raw("raw_ethernet_lat", ""),
+    raw("raw_ethernet_lat", "-D 2", row=DURATION_ROW),
+    # One side, which makes rules and no traffic.
+    Case(CLIENT, "raw_ethernet_fs_rate", words("raw_ethernet_fs_rate -d weft0 -F --server"
+                                               " -E 02:00:00:00:00:01 -B 02:00:00:00:00:02"),
+         expect=r"^\s*1000(\s+[\d.]+){5}", raw_sockets=True),
 )
 assert sum(case.quick for case in CASES) == len(QUICK)

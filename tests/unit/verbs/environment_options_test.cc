@@ -46,6 +46,16 @@ TEST(EnvironmentOptions, come_before_the_programs_options) {
   EXPECT_EQ(under({{"WEFT_PATH", "framed"}})->path, PathPolicy::kFramed);
 }
 
+TEST(EnvironmentOptions, say_what_becomes_of_raw_packets_that_nobody_claimed) {
+  const DeviceOptions drops{.raw_unclaimed = RawUnclaimed::kDrop};
+  EXPECT_EQ(under({}, drops)->raw_unclaimed, RawUnclaimed::kDrop);
+  EXPECT_EQ(under({{"WEFT_RAW_UNCLAIMED", "kernel"}}, drops)->raw_unclaimed, RawUnclaimed::kKernel);
+  EXPECT_EQ(under({{"WEFT_RAW_UNCLAIMED", "drop"}})->raw_unclaimed, RawUnclaimed::kDrop);
+  const auto wrong = under({{"WEFT_RAW_UNCLAIMED", "lose"}});
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("kernel or drop"), std::string::npos);
+}
+
 TEST(EnvironmentOptions, ask_for_frames_by_each_of_three) {
   EXPECT_FALSE(wants_frames(*under({})));
   EXPECT_FALSE(wants_frames(*under({{"WEFT_PATH", "auto"}, {"WEFT_FAULTS_SEED", "1"}})));
