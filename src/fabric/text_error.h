@@ -60,8 +60,8 @@ class LineScanner {
   /// What comes now is not what should.
   tl::unexpected<TextError> expected(std::string_view what) {
     skip_blanks();
-    return refuse(at_, fmt::format("expected {}{}", what,
-                                   at_ < line_.size() ? "" : ", and the line ends"));
+    return refuse(
+        at_, fmt::format("expected {}{}", what, at_ < line_.size() ? "" : ", and the line ends"));
   }
   /// Something at an earlier place is wrong.
   tl::unexpected<TextError> refuse(std::size_t at, std::string message) const {

@@ -101,8 +101,9 @@ std::vector<std::string> complaints_about(const Topology& topology) {
     if (reached[start]) continue;
     ++parts;
     if (parts > 1) {
-      complaints.push_back(fmt::format("\"{}\" and what it is connected to cannot be reached from \"{}\"",
-                                       node.name, topology.nodes[0].name));
+      complaints.push_back(
+          fmt::format("\"{}\" and what it is connected to cannot be reached from \"{}\"", node.name,
+                      topology.nodes[0].name));
     }
     std::vector<std::uint32_t> open{start};
     reached[start] = true;

@@ -1,6 +1,6 @@
-// A topology as people write it and tools print it: named nodes with ports, cables between them, and
-// what is known of GUIDs, LIDs and rates. Read from files (topology_reader.h), made by generators
-// (generators.h), written for other tools (topology_writer.h). A value.
+// A topology as people write it and tools print it: named nodes with ports, cables between them,
+// and what is known of GUIDs, LIDs and rates. Read from files (topology_reader.h), made by
+// generators (generators.h), written for other tools (topology_writer.h). A value.
 #pragma once
 
 #include <cstdint>

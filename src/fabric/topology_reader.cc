@@ -29,8 +29,8 @@ constexpr std::array kNodeWords{
 constexpr std::array<std::string_view, 5> kGuidLines{"switchguid", "caguid", "rtguid", "hcaguid",
                                                      "routerguid"};
 constexpr std::array<std::string_view, 14> kKnownLines{
-    "vendid",   "devid",    "sysimgguid", "width",       "speed", "speedext", "netprefix",
-    "basedev",  "num",      "module",     "do",          "Chassis", "Hostname:", "DR"};
+    "vendid",  "devid", "sysimgguid", "width", "speed",   "speedext",  "netprefix",
+    "basedev", "num",   "module",     "do",    "Chassis", "Hostname:", "DR"};
 
 template <std::size_t N>
 bool is_one_of(std::string_view word, const std::array<std::string_view, N>& words) {
@@ -163,7 +163,11 @@ Reader::Step Reader::read_port(LineScanner& line) {
     if (!line.accept(")")) return line.expected("')'");
   }
   line.skip_blanks();
-  Cable cable{node_, static_cast<std::uint32_t>(*number), {}, 1, line.line_number(),
+  Cable cable{node_,
+              static_cast<std::uint32_t>(*number),
+              {},
+              1,
+              line.line_number(),
               static_cast<std::uint32_t>(line.at() + 1)};
   auto there = line.quoted("the name of the node at the other end");
   if (!there) return tl::unexpected(there.error());
@@ -225,8 +229,8 @@ Reader::Step Reader::lay(const Cable& cable) {
   TopologyNode& node = topology_.nodes[cable.node];
   TopologyNode& other = topology_.nodes[*there];
   if (cable.there_port > other.ports.size()) {
-    return wrong(fmt::format("expected a port of \"{}\" from 1 to {}", other.name,
-                             other.ports.size()));
+    return wrong(
+        fmt::format("expected a port of \"{}\" from 1 to {}", other.name, other.ports.size()));
   }
   if (*there == cable.node && cable.there_port == cable.port) {
     return wrong("a port cannot be connected to itself");
