@@ -129,7 +129,8 @@ bool Installation::route_up_down(const std::vector<std::uint32_t>& switches, boo
       for (const Link& link : up[at]) {
         if (all[link.there] != kFar) all[at] = std::min(all[at], all[link.there] + 1);
       }
-      if (all[at] == kFar) return false;
+      // A switch without hosts may be out of reach of others that are as high.
+      if (all[at] == kFar && std::ranges::binary_search(leaves, switches[home])) return false;
     }
     const TopologyNode& node = topology_.nodes[switches[home]];
     // Of equal ways each destination takes its own: by its place at its switch on the lowest level,
@@ -143,7 +144,7 @@ bool Installation::route_up_down(const std::vector<std::uint32_t>& switches, boo
           const std::uint32_t left = falling ? falls[link.there] : all[link.there];
           if (left != kFar && left + 1 == all[at]) equal.push_back(link.out);
         }
-        WEFT_ASSERT(!equal.empty());
+        if (equal.empty()) continue;
         std::size_t which = place;
         if (by_hosts && rank[at] != lowest) which = home_of_leaf[home];
         forwarding.set_route(switches[at], lid, equal[which % equal.size()]);

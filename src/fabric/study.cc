@@ -156,7 +156,11 @@ StudyResult Study::run(const Progress& progress) {
       if (next_recorded_ < options_.recorded.size()) {
         next = std::min(next, options_.recorded[next_recorded_].when);
       }
-      if (next == kNever) break;  // nothing moves, and nothing will
+      if (next == kNever) {  // nothing moves, and nothing will
+        next_look_ = 0;
+        if (!look_for_deadlock()) next_look_ = 0, look_for_deadlock();
+        break;
+      }
       fabric_.links().skip_to(next);
       continue;
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -277,6 +278,47 @@ TEST(SettingsReader, sets_links_by_name_and_says_what_is_wrong) {
   EXPECT_EQ(error_of("default errors 2\n"), "f:1:16: expected a chance from 0 to 1");
   EXPECT_EQ(error_of("tick 5\n"), "f:1:6: expected a time like 5.12ns");
   EXPECT_EQ(error_of("lanes 2 2\n"), "f:1:9: expected the line's end");
+}
+
+// B3.6
+TEST(MachineRoom, that_is_shipped_has_three_subnets_and_everybody_reaches_everybody) {
+  const auto text_of = [](const char* name) {
+    std::ifstream file(std::string(WEFT_TEST_DATA "/../../examples/fabrics/") + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  auto topology = fabric::read_topology(text_of("machine-room.topo"));
+  ASSERT_TRUE(topology.has_value()) << topology.error().in("machine-room.topo");
+  const auto settings = fabric::read_settings(text_of("machine-room.topo.weft"), *topology);
+  ASSERT_TRUE(settings.has_value()) << settings.error().in("machine-room.topo.weft");
+  EXPECT_TRUE(fabric::complaints_about(*topology).empty());
+  const auto made = Installation::create(*topology, *settings, {}).value();
+  EXPECT_EQ(made->subnets(), 3u);
+  EXPECT_EQ(made->endpoints().size(), 16u);
+  EXPECT_TRUE(made->find_cycle().empty());
+  expect_all_reach_all(*made);
+}
+
+TEST(Installation, gives_a_port_several_lids_and_all_of_them_lead_there) {
+  const auto made =
+      Installation::create(fabric::generate("fat-tree 4").value(), {}, {Routing::kUpDown, 2})
+          .value();
+  const auto& to = made->endpoints()[15];
+  std::set<fabric::PortIndex> ways;
+  for (std::uint16_t i = 0; i < 4; ++i) {
+    fabric::Sending what = made->sending(0, 15, 1);
+    what.destination = Lid(static_cast<std::uint16_t>(to.lid.value + i));
+    made->fabric().send(what);
+    const auto& shape = made->fabric().shape();
+    const auto leaf_in = shape.ports[made->endpoints()[0].port].peer;
+    ways.insert(made->fabric().forwarding().route_of(leaf_in, what.destination));
+  }
+  ASSERT_TRUE(made->fabric().run(1'000));
+  const auto arrivals = made->fabric().take_arrivals();
+  EXPECT_EQ(arrivals.size(), 4u);
+  for (const auto& arrival : arrivals) EXPECT_EQ(arrival.port, to.port);
+  EXPECT_EQ(ways.size(), 2u);  // they take different ways up
 }
 
 }  // namespace
