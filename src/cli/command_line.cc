@@ -36,6 +36,7 @@ CommandLine::CommandLine() : program("weft", "RDMA in user space") {
   run = &add_run_command(program, run_options);
   env = &add_env_command(program, env_options);
   sim = &add_sim_command(program, sim_options);
+  fabrics.add(program);
   channels.add(program);
   help = &program.add_command("help", "explains a command");
   help->operands = "[COMMAND...]";
@@ -62,6 +63,7 @@ int run_command_line(int argc, char** argv) {
   if (line.run->parsed()) return run_run_command(*line.run, line.run_options);
   if (line.env->parsed()) return run_env_command(*line.env, line.env_options);
   if (line.sim->parsed()) return run_sim_command(*line.sim, line.sim_options);
+  if (line.fabrics.parsed()) return line.fabrics.run();
   line.run_options.program = channel_program(given);
   return run_under_weft(line.run_options);
 }

@@ -7,6 +7,7 @@
 
 #include "cli/channel_command.h"
 #include "cli/env_command.h"
+#include "cli/fabric_command.h"
 #include "cli/run_command.h"
 #include "cli/sim_command.h"
 #include "usage/command.h"
@@ -23,6 +24,7 @@ struct CommandLine {
   RunOptions run_options;
   EnvOptions env_options;
   SimOptions sim_options;
+  FabricCommands fabrics;
   ChannelCommands channels;
   std::vector<std::string> help_words;
   usage::Command *run = nullptr, *env = nullptr, *sim = nullptr, *help = nullptr;

@@ -21,8 +21,17 @@ Ended shell(const std::string& script) { return Started({"sh", "-c", script}).wa
 constexpr const char* kWeft = WEFT_BIN_DIR "/weft";
 constexpr const char* kChannel = WEFT_BIN_DIR "/weft-channel";
 
-const std::vector<std::vector<std::string>> kCommands{
-    {}, {"run"}, {"env"}, {"sim"}, {"demo"}, {"bench"}, {"bench", "channel"}, {"help"}};
+const std::vector<std::vector<std::string>> kCommands{{},
+                                                      {"run"},
+                                                      {"env"},
+                                                      {"sim"},
+                                                      {"fabric"},
+                                                      {"fabric", "sim"},
+                                                      {"fabric", "make"},
+                                                      {"demo"},
+                                                      {"bench"},
+                                                      {"bench", "channel"},
+                                                      {"help"}};
 
 TEST(CommandLine, help_of_a_command_is_the_same_in_each_way_to_ask) {
   for (const auto& command : kCommands) {
@@ -41,7 +50,7 @@ TEST(CommandLine, help_of_a_command_is_the_same_in_each_way_to_ask) {
 }
 
 TEST(CommandLine, help_has_examples_and_exit_statuses_and_no_control_characters) {
-  for (const char* command : {"run", "env", "sim", "demo", "bench channel"}) {
+  for (const char* command : {"run", "env", "sim", "fabric sim", "demo", "bench channel"}) {
     for (const char* environment : {"", "NO_COLOR=1", "TERM=dumb", "CLICOLOR_FORCE=1"}) {
       const Ended ended = shell(std::string(environment) + " " + kWeft + " " + command + " --help");
       EXPECT_EQ(ended.exit_status(), 0);
@@ -97,7 +106,7 @@ TEST(CommandLine, what_is_nearly_right_is_answered_by_what_was_meant) {
 }
 
 TEST(CommandLine, wrong_usage_of_any_kind_ends_with_2) {
-  expect_refused(kWeft, {{"", "which command? There are run, env, sim, demo, bench, help"},
+  expect_refused(kWeft, {{"", "which command? There are run, env, sim, fabric, demo, bench, help"},
                          {"bench", "weft bench: which command? There are channel"},
                          {"run", "which program?"},
                          {"run --", "which program?"},

@@ -92,9 +92,10 @@ TEST(Reference, help_leads_to_all_commands) {
     paths.insert(place.path);
     EXPECT_TRUE(place.options.count("--help")) << place.path;
   }
-  EXPECT_EQ(paths, (Names{"weft", "weft run", "weft env", "weft sim", "weft demo", "weft bench",
-                          "weft bench channel", "weft help", "weft-channel", "weft-channel demo",
-                          "weft-channel bench"}));
+  EXPECT_EQ(paths, (Names{"weft", "weft run", "weft env", "weft sim", "weft fabric",
+                          "weft fabric sim", "weft fabric check", "weft fabric make",
+                          "weft fabric draw", "weft demo", "weft bench", "weft bench channel",
+                          "weft help", "weft-channel", "weft-channel demo", "weft-channel bench"}));
 }
 
 // ---- manual pages -------------------------------------------------------------------------------
