@@ -287,7 +287,9 @@ void Context::on_frame(const wire::Packet& packet, Nanoseconds now) {
   if (takes && packet.deth.qkey == to->attributes.qkey) {
     return transport::on_request(responder, core, to, &path_of(*to).target(), packet);
   }
-  if (takes) core.count(obs::Counter::kBadQKey);
+  if (takes && responder.stream.expects(packet.bth.psn) && !responder.refuses) {
+    core.count(obs::Counter::kBadQKey);
+  }
   if (target_guard) target_guard.unlock();
   transport::on_request(responder, core, nullptr, nullptr, packet);
 }

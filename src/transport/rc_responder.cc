@@ -88,6 +88,12 @@ queue::ReceiveWqe* take_buffer(RcResponder& rs, const QueuePair& qp, QueuePair& 
   return is_context(qp) ? take_receive(*of_context(rs).target, to) : target::take_receive(to);
 }
 
+/// The buffer of a write that is refused.
+void give_back(RcResponder& rs, const QueuePair& qp, QueuePair& to, queue::ReceiveWqe* buffer) {
+  if (is_context(qp)) return of_context(rs).target->spares.push_back(buffer);
+  target::complete_receive(to, buffer, {.status = CompletionStatus::kFlushed});
+}
+
 /// Adds what a peer reads to the frame, as views; false: it may not, or the memory is gone. The key
 /// is kept until the caller has sent the frame.
 bool add_read(const QueuePair& to, const RcAnswer& answer, std::uint32_t offset, std::uint32_t n,
@@ -201,7 +207,7 @@ void on_write(RcResponder& rs, QueuePair& qp, QueuePair& to, const wire::Packet&
   }
   if (!store_write(rs, to, packet)) {
     if (notified != nullptr) {
-      target::complete_receive(to, notified, {.status = CompletionStatus::kFlushed});
+      give_back(rs, qp, to, notified);
     }
     return refuse(rs, qp, to, Refusal::kAccess);
   }

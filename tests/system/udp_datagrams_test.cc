@@ -98,6 +98,7 @@ struct Listener {
 };
 
 TEST(UdpDatagrams, a_killed_process_fails_the_work_that_is_for_it_and_no_other) {
+  // B2.2
   const Listener first(1), second(2);
   v::Endpoint to_first, to_second;
   ASSERT_TRUE(get(first.fd, &to_first));

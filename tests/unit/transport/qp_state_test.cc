@@ -15,7 +15,8 @@ using A = QpAttribute;
 using S = QpState;
 
 constexpr Service kServices[] = {Service::kReliableConnection, Service::kUnreliableConnection,
-                                 Service::kUnreliableDatagram, Service::kReliableDatagram};
+                                 Service::kUnreliableDatagram, Service::kReliableDatagram,
+                                 Service::kRawDatagram};
 constexpr S kStates[] = {
     S::kReset,          S::kInit, S::kReadyToReceive, S::kReadyToSend, S::kSendQueueDrained,
     S::kSendQueueError, S::kError};
@@ -99,6 +100,18 @@ std::map<std::pair<S, S>, Rule> rules_of(Service service) {
            {A::kNone, live | A::kRnrRetry | A::kPKeyIndex}},
       };
     }
+    case Service::kRawDatagram:
+      return {
+          {{S::kReset, S::kInit}, {A::kPort, A::kPKeyIndex}},
+          {{S::kInit, S::kInit}, {A::kNone, A::kPort | A::kPKeyIndex}},
+          {{S::kInit, S::kReadyToReceive}, {A::kNone, A::kPort | A::kPKeyIndex}},
+          {{S::kReadyToReceive, S::kReadyToSend}, {}},
+          {{S::kReadyToSend, S::kReadyToSend}, {}},
+          {{S::kReadyToSend, S::kSendQueueDrained}, {}},
+          {{S::kSendQueueDrained, S::kReadyToSend}, {}},
+          {{S::kSendQueueDrained, S::kSendQueueDrained}, {}},
+          {{S::kSendQueueError, S::kReadyToSend}, {}},
+      };
   }
   return {};
 }

@@ -152,6 +152,7 @@ TEST_F(RdContext, repeats_resync_until_retries_run_out) {
 // ---- responder ------------------------------------------------------------------------------
 
 TEST_F(RdContext, says_its_verdict_again_and_executes_nothing_until_resync) {
+  // B2.2
   end.deliver(request(Opcode::kRdSendOnly, 0, 8));
   EXPECT_EQ(said().aeth.kind(), wire::AethKind::kRnrNak);
   end.post_receive(1, 4096, 64);  // too late for this number

@@ -185,6 +185,7 @@ class DatagramTalk {
 };
 
 TEST(RdPair, does_everything_once_and_in_order_over_a_bad_network) {
+  // B2.2
   for (std::uint64_t seed = 1; seed <= kDatagramRuns; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     DatagramTalk talk(seed);

@@ -126,6 +126,7 @@ TEST_F(RdContexts, carry_everything_over_a_bad_wire) {
 }
 
 TEST_F(RdContexts, end_at_both_ends_when_they_are_idle_and_are_made_again) {
+  // B2.2
   const Node a(open({.idle_ns = 2'000'000})), b(open());
   QueuePair from = open_rd(a), peer = open_rd(b);
   Memory near(a, 64), far(b, 64);
@@ -177,6 +178,7 @@ TEST_F(RdContexts, a_peer_that_begins_anew_ends_the_old_one) {
 }
 
 TEST_F(RdContexts, hostile_frames_are_counted_and_change_nothing) {
+  // B2.2
   const Node a(open()), b(open());
   std::optional<PipeFrame> message;
   hub.set_hook([&](const PipeFrame& frame) {
