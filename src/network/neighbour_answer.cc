@@ -35,7 +35,7 @@ std::uint16_t icmp_checksum(std::span<const std::byte> message, const wire::Ipv6
   const std::uint64_t sum =
       wire::sum_of_pseudo_header(header.source, header.destination, wire::kIcmpv6, message.size()) +
       wire::sum_of(message);
-  return static_cast<std::uint16_t>(~wire::fold(sum));
+  return static_cast<std::uint16_t>(~wire::folded(sum));
 }
 
 std::optional<Gid> target_of(std::span<const std::byte> frame, const wire::RawPacket& headers) {
