@@ -35,7 +35,30 @@ std::uint16_t icmp_checksum(std::span<const std::byte> message, const wire::Ipv6
   const std::uint64_t sum =
       wire::sum_of_pseudo_header(header.source, header.destination, wire::kIcmpv6, message.size()) +
       wire::sum_of(message);
-  return static_cast<std::uint16_t>(~wire::fold(sum));
+  return static_cast<std::uint16_t>(~wire::folded(sum));
+}
+
+std::optional<Gid> target_of(std::span<const std::byte> frame, const wire::RawPacket& headers) {
+  if (headers.type == kEtherTypeArp && headers.vlan_tag == 0) {
+    const auto arp = frame.subspan(headers.network_at);
+    if (arp.size() < kArpBytes) return std::nullopt;
+    constexpr std::array<std::uint8_t, 8> kRequest{0, 1, 8, 0, 6, 4, 0, 1};
+    for (std::size_t i = 0; i < kRequest.size(); ++i) {
+      if (arp[i] != std::byte{kRequest[i]}) return std::nullopt;
+    }
+    const auto byte = [&](std::size_t i) {
+      return std::to_integer<std::uint8_t>(arp[kArpTargetAt + i]);
+    };
+    return Gid::ipv4(byte(0), byte(1), byte(2), byte(3));
+  }
+  const bool solicits = headers.protocol == wire::kIcmpv6 && headers.version == 6 &&
+                        headers.fault == wire::RawFault::kNone && headers.vlan_tag == 0 &&
+                        headers.hop_limit == kOnlyFromThisLink && headers.upper_at != 0 &&
+                        headers.upper_at + kSolicitationBytes <= headers.bytes;
+  if (!solicits) return std::nullopt;
+  const auto message = frame.subspan(headers.network_at + headers.upper_at);
+  if (message[0] != std::byte{kSolicitation} || message[1] != std::byte{0}) return std::nullopt;
+  return gid_at(message, kTargetAt);
 }
 
 std::vector<std::byte> advertisement(std::span<const std::byte> frame,
@@ -72,26 +95,8 @@ std::vector<std::byte> advertisement(std::span<const std::byte> frame,
 }  // namespace
 
 std::optional<Gid> asked_for(std::span<const std::byte> frame, const wire::RawPacket& headers) {
-  if (headers.type == kEtherTypeArp && headers.vlan_tag == 0) {
-    const auto arp = frame.subspan(headers.network_at);
-    if (arp.size() < kArpBytes) return std::nullopt;
-    constexpr std::array<std::uint8_t, 8> kRequest{0, 1, 8, 0, 6, 4, 0, 1};
-    for (std::size_t i = 0; i < kRequest.size(); ++i) {
-      if (arp[i] != std::byte{kRequest[i]}) return std::nullopt;
-    }
-    const auto byte = [&](std::size_t i) {
-      return std::to_integer<std::uint8_t>(arp[kArpTargetAt + i]);
-    };
-    return Gid::ipv4(byte(0), byte(1), byte(2), byte(3));
-  }
-  const bool solicits = headers.protocol == wire::kIcmpv6 && headers.version == 6 &&
-                        headers.fault == wire::RawFault::kNone && headers.vlan_tag == 0 &&
-                        headers.hop_limit == kOnlyFromThisLink && headers.upper_at != 0 &&
-                        headers.upper_at + kSolicitationBytes <= headers.bytes;
-  if (!solicits) return std::nullopt;
-  const auto message = frame.subspan(headers.network_at + headers.upper_at);
-  if (message[0] != std::byte{kSolicitation} || message[1] != std::byte{0}) return std::nullopt;
-  return gid_at(message, kTargetAt);
+  const auto target = target_of(frame, headers);
+  return target && !target->is_multicast() ? target : std::nullopt;  // a group has no one owner
 }
 
 std::vector<std::byte> neighbour_answer(std::span<const std::byte> frame,

@@ -37,7 +37,7 @@ std::uint64_t sum_of_frame(RawBytes frame) {
 
 bool has_right_checksum(RawBytes frame) {
   const bool has_one = frame[kChecksumAt] != std::byte{0} || frame[kChecksumAt + 1] != std::byte{0};
-  return has_one && wire::fold(sum_of_frame(frame)) == 0xFFFF;
+  return has_one && wire::folded(sum_of_frame(frame)) == 0xFFFF;
 }
 
 iovec part(const void* from, std::size_t bytes) {
@@ -82,7 +82,7 @@ PacketTrain::PacketTrain(std::span<const RawBytes> frames) {
   const std::uint64_t sum = wire::sum_of(std::span(headers_).subspan(kIpAt + 8, 32)) +
                             wire::sum_of_number(wire::kIpProtocolUdp) +
                             wire::sum_of_number(static_cast<std::uint32_t>(upper_bytes));
-  wire::store_sum(headers_.data() + kChecksumAt, wire::fold(sum));
+  wire::store_sum(headers_.data() + kChecksumAt, wire::folded(sum));
   pieces_[0] = part(&offload_, sizeof offload_);
   pieces_[1] = part(headers_.data(), headers_.size());
   for (std::size_t i = 0; i < frames.size(); ++i) {

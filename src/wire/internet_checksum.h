@@ -29,7 +29,7 @@ inline std::uint64_t sum_of(std::span<const std::byte> bytes) {
 }
 
 /// 0xFFFF: of bytes that hold their checksum, and were not changed.
-inline std::uint16_t fold(std::uint64_t sum) {
+inline std::uint16_t folded(std::uint64_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<std::uint16_t>(sum);
 }

@@ -210,7 +210,7 @@ void fill_upper_checksum(std::span<std::byte> packet, const RawPacket& headers) 
   const std::uint64_t sum =
       sum_of_pseudo_header(headers.source, headers.destination, headers.protocol, bytes) +
       sum_of(packet.subspan(headers.upper_at, bytes));
-  auto checksum = static_cast<std::uint16_t>(~fold(sum));
+  auto checksum = static_cast<std::uint16_t>(~folded(sum));
   if (checksum == 0 && !tcp) checksum = 0xFFFF;  // 0 says that there is none
   store_sum(packet.data() + at, checksum);
 }

@@ -33,7 +33,7 @@ void set_ip_lengths(std::span<std::byte> packet, const RawPacket& headers, std::
   base::store_be<std::uint16_t>(packet.data() + 4,
                                 static_cast<std::uint16_t>(identification + number));
   store_sum(packet.data() + 10, 0);
-  const auto sum = fold(sum_of(packet.first(headers.upper_at)));
+  const auto sum = folded(sum_of(packet.first(headers.upper_at)));
   store_sum(packet.data() + 10, static_cast<std::uint16_t>(~sum));
 }
 

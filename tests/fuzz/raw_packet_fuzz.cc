@@ -48,7 +48,7 @@ const weft::network::RawClaims& some_claims() {
                             weft::RawKey{.destination = weft::Gid{{0xFD}}}}) {
       weft::network::RawClaim claim;
       claim.qpn = weft::Qpn(qpn);
-      claim.match = match_of(key);
+      claim.match = weft::network::match_of(key);
       claim.packets_only = qpn++ % 2 == 0;
       static_cast<void>(all.add(claim));
     }

@@ -149,6 +149,10 @@ TEST(NeighbourAnswer, a_solicitation_is_answered_with_the_owners_link_address) {
   }
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   EXPECT_EQ(sum, 0xFFFFU);
+  // Nobody owns the address of a group.
+  Bytes group = packet;
+  group[40 + 8] = std::byte{0xFF};
+  EXPECT_FALSE(asked_for(test::frame_of(group), wire::parse_raw_frame(test::frame_of(group))));
   // From beyond a router it is none.
   packet[7] = std::byte{64};
   const Bytes far = test::frame_of(packet);

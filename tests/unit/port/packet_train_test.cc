@@ -71,8 +71,8 @@ TEST(PacketTrainTest, is_one_long_packet_that_is_cut_into_the_same_again) {
   // What the checksum field holds and the sum of the upper layer behind it make the checksum.
   std::uint16_t begun = 0;
   std::memcpy(&begun, whole.data() + 60, 2);
-  EXPECT_EQ(begun, wire::fold(wire::sum_of_pseudo_header(read.source, read.destination, 17,
-                                                         read.bytes - read.upper_at)));
+  EXPECT_EQ(begun, wire::folded(wire::sum_of_pseudo_header(read.source, read.destination, 17,
+                                                           read.bytes - read.upper_at)));
   std::size_t n = 0;
   Bytes room;
   wire::for_each_segment(whole, read, offload.part_bytes, room, [&](RawBytes part) {

@@ -75,9 +75,9 @@ struct ShimRaw : VerbsProgram {
     ASSERT_EQ(ibv_post_recv(qp, &wr, &bad), 0);
   }
   /// Sends the frame, and says whose buffer it came to.
-  std::uint64_t taker(const Bytes& frame) {
-    std::memcpy(memory.data(), frame.data(), frame.size());
-    ibv_sge sge = part(0, static_cast<std::uint32_t>(frame.size()));
+  std::uint64_t taker(const Bytes& sent) {
+    std::memcpy(memory.data(), sent.data(), sent.size());
+    ibv_sge sge = part(0, static_cast<std::uint32_t>(sent.size()));
     ibv_send_wr wr{}, *bad = nullptr;
     wr.sg_list = &sge;
     wr.num_sge = 1;
@@ -90,8 +90,8 @@ struct ShimRaw : VerbsProgram {
       EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
       if (wc.opcode == IBV_WC_RECV) {
         id = wc.wr_id;
-        EXPECT_EQ(wc.byte_len, frame.size());
-        EXPECT_EQ(std::memcmp(memory.data() + 4096, frame.data(), frame.size()), 0);
+        EXPECT_EQ(wc.byte_len, sent.size());
+        EXPECT_EQ(std::memcmp(memory.data() + 4096, sent.data(), sent.size()), 0);
       }
     }
     return id;
