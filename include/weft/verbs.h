@@ -281,7 +281,7 @@ struct QueuePairOptions {
       nullptr;  ///< a target: it receives for this domain, and never sends
   // Raw datagrams.
   RawFraming raw_framing = RawFraming::kPacket;
-  std::shared_ptr<const FanoutObject> fanout = nullptr;  ///< several receive queues: verbs/fanout.h
+  const FanoutObject* fanout = nullptr;  ///< several receive queues: verbs/fanout.h
 };
 
 class QueuePair {

@@ -107,6 +107,7 @@ struct Parts {
   const verbs::CompletionQueue& send_cq;
   const verbs::CompletionQueue& recv_cq;
   verbs::QueuePairOptions options;
+  std::shared_ptr<const verbs::FanoutObject> fanout = nullptr;  ///< what the options point to
 };
 
 bool spreads(const ibv_qp_init_attr_ex& attr) {
@@ -128,10 +129,11 @@ std::optional<Parts> spread_parts_of(const ibv_qp_init_attr_ex& attr,
   options.raw_framing = RawFraming::kEthernet;
   options.limits = {};
   options.limits.max_send_wr = options.limits.max_recv_wr = 0;
-  options.fanout = fanout_of(attr.rwq_ind_tbl, attr.rx_hash_conf);
-  if (options.fanout == nullptr) return {};
+  auto fanout = fanout_of(attr.rwq_ind_tbl, attr.rx_hash_conf);
+  if (fanout == nullptr) return {};
+  options.fanout = fanout.get();
   const verbs::CompletionQueue& any = any_cq_of(attr.rwq_ind_tbl);
-  return Parts{Pd::of(attr.pd).pd, any, any, options};
+  return Parts{Pd::of(attr.pd).pd, any, any, options, std::move(fanout)};
 }
 
 std::optional<Parts> parts_of(const ibv_qp_init_attr_ex& attr) {

@@ -10,7 +10,7 @@
 
 namespace weft::verbs {
 
-struct FanoutObject {
+struct FanoutObject : std::enable_shared_from_this<FanoutObject> {
   struct Member {
     std::shared_ptr<SrqObject> srq;
     std::shared_ptr<CqObject> cq;

@@ -143,24 +143,26 @@ Result<QueuePair> ProtectionDomain::create_queue_pair(const CompletionQueue& sen
     }
   }
   std::unique_ptr<QpObject> object(new (std::nothrow) QpObject);
+  std::shared_ptr<const FanoutObject> fanout;
+  if (options.fanout != nullptr) fanout = options.fanout->shared_from_this();
   auto parents =
-      object_->share({object_, send_cq.object_, receive_cq.object_, shared, xrc, options.fanout});
+      object_->share({object_, send_cq.object_, receive_cq.object_, shared, xrc, fanout});
   if (object == nullptr || parents == nullptr) {
     return fail(Errc::kOutOfMemory, "no memory for a queue pair");
   }
-  auto core = controller->create_queue_pair(
-      {.service = options.service,
-       .pd = object_->id,
-       .space = object_->space,
-       .send_cq = &send_cq.object_->queue,
-       .recv_cq = &receive_cq.object_->queue,
-       .shared_receive = shared.get(),
-       .limits = options.limits,
-       .signal_all = options.signal_all,
-       .extended_initiator = options.extended_initiator,
-       .xrc_domain = xrc.get(),
-       .raw_framing = options.raw_framing,
-       .fanout = options.fanout != nullptr ? &options.fanout->fanout : nullptr});
+  auto core =
+      controller->create_queue_pair({.service = options.service,
+                                     .pd = object_->id,
+                                     .space = object_->space,
+                                     .send_cq = &send_cq.object_->queue,
+                                     .recv_cq = &receive_cq.object_->queue,
+                                     .shared_receive = shared.get(),
+                                     .limits = options.limits,
+                                     .signal_all = options.signal_all,
+                                     .extended_initiator = options.extended_initiator,
+                                     .xrc_domain = xrc.get(),
+                                     .raw_framing = options.raw_framing,
+                                     .fanout = fanout != nullptr ? &fanout->fanout : nullptr});
   if (!core) return tl::unexpected(core.error());
   if (xrc != nullptr) xrc->add_target();  // QpObject takes it back
   object->core = *core;
