@@ -9,18 +9,21 @@ import same_host_rows
 
 WORST_US = 100_000  # no message takes longer than this, however busy the machine
 # Twice what ib_send_lat took on a loaded machine while it span. It has become faster by sleeping in
-# its polls; ib_write_lat spins in memory, and runs when the scheduler lets it.
+# its polls; ib_write_lat spins in memory, and runs when the scheduler lets it. What that costs
+# without weft is shown beside it: two processes that spin in memory, where the peer or a helper
+# thread writes.
 LOSSY_WRITE_US = 2_000
 HOST = (("shm", "loopback"), ("loopback", "loopback"), ("veth", "veth"))  # place, place of its TCP
 LOADED = [(place, tcp, how) for place, tcp in HOST for how in ("load", "load_free")
           if (place, how) != ("loopback", "load_free")]
 
 
-def row(mine, other=None, at_least=None, *, limit=False):
+def row(mine, other=None, at_least=None, *, limit=False, name=None):
     """`mine` beside `other`. `at_least` is the bar; without one the ratio is only shown. `limit`:
-    the other is what the machine can do, not a peer. Without another the figure is only shown."""
-    return {"mine": mine, "other": other, "bar": None if at_least is None else round(at_least, 3),
-            "limit": limit, "required": None, "of": None}
+    the other is what the machine can do, not a peer. Without another the figure is only shown.
+    `name`: of the row, if `mine` has one already."""
+    return {"name": name or mine, "mine": mine, "other": other, "limit": limit,
+            "bar": None if at_least is None else round(at_least, 3), "required": None, "of": None}
 
 
 def at_most(mine, value, of="max"):
@@ -62,6 +65,12 @@ SHOWN = [
       for what in ("latency", "p99", "worst")
       for place, tcp, how, free in (("shm", "loopback", "load", ""), ("veth", "veth", "load", ""),
                                     ("shm", "loopback", "load", "_free"))],
+    *[row(f"ib_write_lat/mean_{loss}_load_free", floor, limit=True,
+          name=f"ib_write_lat/{loss}_{beside}")
+      for loss in ("with_loss", "without_loss")
+      for beside, floor in (("beside_helper", "spin_with_helper/mean_latency_loopback_load_free"),
+                            ("beside_spin", "spin/mean_latency_shm_load_free"))],
+    row("ib_send_lat/mean_with_loss_load_free"),
     row("ucx_on_weft/latency_shm", "ucx/latency_loopback"),
     row("qperf_on_weft/qperf_latency", "qperf_tcp/qperf_latency"),
     row("rstream_on_weft/rstream_latency", "rstream_tcp/rstream_latency"),
@@ -121,7 +130,7 @@ NOTHING = {"unit": "us", "size": 64, "rounds": {}}
 
 def compared_row(fields, wanted, found, missing):
     mine = found.get(wanted["mine"], NOTHING)
-    out = plain_row(fields, wanted["mine"], mine)
+    out = plain_row(fields, wanted["name"], mine)
     kind = "limit" if wanted["limit"] else "best_peer"
     if wanted["required"]:
         out |= {"limit": "required", "limit_median": wanted["required"]}
@@ -177,7 +186,7 @@ def table(rows):
     yield (f"{'weft':<44}{'':<5}{'median':>9}{'min':>9}{'max':>9}{'n':>4}  {'beside':<14}"
            f"{'median':>9}{'ratio':>8}{'bar':>7}  ok")
     shown = False
-    named = {wanted["mine"] for wanted in BARS + SHOWN}
+    named = {wanted["name"] for wanted in BARS + SHOWN}
     for row_ in rows:
         if row_["unit"] is None:
             yield row_["best_peer"]

@@ -52,12 +52,15 @@ class Echo(Contestant):
 
 
 class Eventfd(Echo):
-    """The least that waking another process costs; or, if both spin in shared memory, the least
-    that it costs to be noticed by one that runs."""
+    """The least that waking another process costs. If both spin in memory (`wait`), the least that
+    it costs to be noticed by one that runs: where the peer writes the memory itself, or where a
+    helper thread does when a datagram comes."""
 
-    def __init__(self, bin_folder, place, spin=False, **plan):
-        super().__init__(bin_folder, "spin" if spin else "eventfd", place, **plan)
-        self.wait = ["--wait", "spin" if spin else "block"]
+    NAMES = {"block": "eventfd", "spin": "spin", "helper": "spin_with_helper"}
+
+    def __init__(self, bin_folder, place, wait="block", **plan):
+        super().__init__(bin_folder, self.NAMES[wait], place, **plan)
+        self.wait = ["--wait", wait]
 
     def output(self):
         cores = ["--cores", 0, 1] if self.pinned else []

@@ -1,6 +1,8 @@
 // The least that two processes pay which wait for each other: asleep, and woken through eventfds,
-// or awake, and looking at a word of shared memory. No data moves but the eventfd's own number, or
-// the word, which carries the kind of the message.
+// or awake, and looking at a word of memory. The peer writes that word itself, or sends a datagram,
+// which a helper thread of the receiver sleeps for and writes: as any device in software does it
+// for a program that spins in memory. No data moves but the number, which is the message's kind.
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,7 +15,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <thread>
 
+#include "base/short_slice.h"
 #include "options.h"
 #include "usage/command_line.h"
 
@@ -27,16 +31,30 @@ struct Settings {
   unsigned limit_s = 60;
 };
 
-/// One direction of a connection: an eventfd, or a word that both processes map.
+/// One direction of a connection: an eventfd, or a word that both processes map, or a datagram
+/// socket whose helper writes the word.
 struct Bell {
-  int fd = -1;
+  int fd = -1;  ///< of the sender, and of both if there is no helper
   std::atomic<std::uint64_t>* word = nullptr;
+  int helpers_fd = -1;
 };
 
 void ring(const Bell& bell, Kind kind) {
   const auto value = static_cast<std::uint64_t>(kind) + 1;
-  if (bell.word != nullptr) return bell.word->store(value, std::memory_order_release);
-  if (write(bell.fd, &value, sizeof value) != sizeof value) give_up_errno("write to an eventfd");
+  if (bell.fd < 0) return bell.word->store(value, std::memory_order_release);
+  if (write(bell.fd, &value, sizeof value) != sizeof value) give_up_errno("write");
+}
+
+/// Ends with the process.
+void start_helper(const Bell& bell) {
+  if (bell.helpers_fd < 0) return;
+  std::thread([bell] {
+    base::ask_for_short_slices();
+    std::uint64_t value = 0;
+    while (read(bell.helpers_fd, &value, sizeof value) == sizeof value) {
+      bell.word->store(value, std::memory_order_release);
+    }
+  }).detach();
 }
 
 /// Waits, in epoll_wait, in read or in a loop, and says which connection has something.
@@ -88,6 +106,7 @@ void pin_to(int core) {
 void be_server(const Settings& settings, const std::vector<Bell>& in, const std::vector<Bell>& out,
                const Control& control) {
   EchoServer server(settings.plan.connections);
+  start_helper(in[0]);
   const Waiter waiter(in, settings.wait == "epoll");
   while (!server.finished()) {
     waiter.wait_once([&](std::uint32_t connection, Kind kind) {
@@ -101,6 +120,7 @@ void be_server(const Settings& settings, const std::vector<Bell>& in, const std:
 void be_client(const Settings& settings, const std::vector<Bell>& in, const std::vector<Bell>& out,
                const Control& control) {
   EchoClient client(settings.plan);
+  start_helper(in[0]);
   const Waiter waiter(in, settings.wait == "epoll");
   for (std::uint32_t i = 0; i < settings.plan.connections; ++i) ring(out[i], client.before_send(i));
   while (!client.finished()) {
@@ -113,12 +133,38 @@ void be_client(const Settings& settings, const std::vector<Bell>& in, const std:
   std::puts(report.dump().c_str());
 }
 
-Bell make_bell(bool in_memory) {
-  if (in_memory) {
-    void* const page =
-        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) give_up_errno("mmap");
-    return {.word = new (page) std::atomic<std::uint64_t>(0)};
+std::atomic<std::uint64_t>* make_word() {
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) give_up_errno("mmap");
+  return new (page) std::atomic<std::uint64_t>(0);
+}
+
+sockaddr_in bind_to_loopback(int fd) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  void* const any = &name;
+  auto* const generic = static_cast<sockaddr*>(any);
+  socklen_t size = sizeof name;
+  if (bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) give_up_errno("bind");
+  return name;
+}
+
+void connect_to(int fd, const sockaddr_in& peer) {
+  const void* const any = &peer;
+  if (connect(fd, static_cast<const sockaddr*>(any), sizeof peer) != 0) give_up_errno("connect");
+}
+
+Bell make_bell(const std::string& wait) {
+  if (wait == "spin") return {.word = make_word()};
+  if (wait == "helper") {
+    const int from = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int to = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (from < 0 || to < 0) give_up_errno("socket");
+    const sockaddr_in sender = bind_to_loopback(from), receiver = bind_to_loopback(to);
+    connect_to(from, receiver);
+    connect_to(to, sender);
+    return {.fd = from, .word = make_word(), .helpers_fd = to};
   }
   const Bell bell{.fd = eventfd(0, EFD_CLOEXEC)};
   if (bell.fd < 0) give_up_errno("eventfd");
@@ -128,8 +174,8 @@ Bell make_bell(bool in_memory) {
 void run(const Settings& settings) {
   std::vector<Bell> forth, back;
   for (std::uint32_t i = 0; i < settings.plan.connections; ++i) {
-    forth.push_back(make_bell(settings.wait == "spin"));
-    back.push_back(make_bell(settings.wait == "spin"));
+    forth.push_back(make_bell(settings.wait));
+    back.push_back(make_bell(settings.wait));
   }
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) give_up_errno("socketpair");
@@ -159,8 +205,10 @@ void run(const Settings& settings) {
 int main(int argc, char** argv) {
   weft::bench::Settings settings;
   CLI::App app("Two processes that wait for each other, asleep or spinning; prints JSON.");
-  app.add_option("--wait", settings.wait, "how both sleep (spin: they look at a word of memory)")
-      ->check(CLI::IsMember({"block", "epoll", "spin"}));
+  app.add_option("--wait", settings.wait,
+                 "how both sleep (spin: they look at a word of memory; helper: the same, and "
+                 "a thread of each writes it when a datagram comes)")
+      ->check(CLI::IsMember({"block", "epoll", "spin", "helper"}));
   app.add_option("--cores", settings.cores, "pin the client and the server to these")->expected(2);
   weft::bench::add_plan_options(app, settings.plan);
   weft::bench::add_limit_option(app, settings.limit_s);

@@ -67,9 +67,12 @@ def loaded(bin_folder, where, label):
             yield Tcp(bin_folder, place, seconds=LOAD_SECONDS).under_load(label)
             yield Tcp(bin_folder, place, seconds=LOAD_SECONDS).under_load(label).free()
     if label == "load":
-        yield Eventfd(bin_folder, where["shm"], spin=True, seconds=1.5).under_load(label).free()
+        for place, wait in (("shm", "spin"), ("loopback", "helper")):
+            yield Eventfd(bin_folder, where[place], wait, seconds=1.5).under_load(label).free()
         for program in ("ib_write_lat", "ib_send_lat"):
             yield LossyLatency(bin_folder, where["loopback"], program).under_load(label).free()
+        lossless = LossyLatency(bin_folder, where["loopback"], "ib_write_lat", "loss=0%")
+        yield lossless.under_load(label).free()
 
 
 def groups(bin_folder, where):

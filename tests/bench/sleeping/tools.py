@@ -102,21 +102,20 @@ class LossyLatency(Counted):
     fewer rounds: if its slow runs were cut off, only its fast ones would count."""
 
     LEAST, MOST, TURN_S = 100, 1000, 1.5
-    LOSS = "loss=1%"
+    WITH = {"loss=1%": "with_loss", "loss=0%": "without_loss"}
 
-    def __init__(self, bin_folder, place, program):
+    def __init__(self, bin_folder, place, program, faults="loss=1%"):
         super().__init__(bin_folder, program, program, "perftest")
-        self.place = place
+        self.place, self.faults = place, faults
 
     def measure(self):
         port = next(places.ports)
         words = [self.name, "-F", "-n", self.count, "-s", SIZE, "-p", port]
-        faults = ["--faults", self.LOSS]
+        faults = ["--faults", self.faults]
         out = self.pair(self.place.weft(places.SERVER, words, faults),
                         self.place.weft(places.CLIENT, [*words, self.place.server_address], faults),
                         port=port)
         columns = found(rf"\n\s*({SIZE}\s+{self.count}(?:\s+[\d.]+){{4,}})", out).split()
         self.settle(2 * float(columns[5]))
-        return [("typical_with_loss", "us", float(columns[4])),
-                ("mean_with_loss", "us", float(columns[5])),
-                ("worst_with_loss", "us", float(columns[3]))]
+        return [(f"{what}_{self.WITH[self.faults]}", "us", float(columns[column]))
+                for what, column in (("typical", 4), ("mean", 5), ("worst", 3))]
