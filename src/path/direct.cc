@@ -360,7 +360,9 @@ class DirectPath final : public Initiator {
   Step notify(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     const std::lock_guard guard(peer.recv_lock);
     if (!peer.can_receive()) return no_taker(qp, wqe);
-    queue::ReceiveWqe* buffer = target::take_receive(peer);
+    queue::ReceiveWqe* buffer = nullptr;
+    if (datagram_) buffer = std::exchange(peer.path->partial_receive, nullptr);
+    if (buffer == nullptr) buffer = target::take_receive(peer);
     if (buffer == nullptr) return receiver_not_ready(qp, wqe, peer);
     target::notify(peer, buffer, message_info(qp, wqe));
     return done(qp, wqe);
@@ -408,6 +410,10 @@ class DirectPath final : public Initiator {
     if (peer == nullptr) return no_taker(qp, wqe);
     const std::lock_guard guard(peer->recv_lock);
     if (!peer->can_receive()) return no_taker(qp, wqe);
+    // A sender that fails by itself takes no buffer from others who send there.
+    if (datagram_) {
+      if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
+    }
     // The buffer of a message in progress waits in the peer's path: if the peer is reset or fails
     // meanwhile, it is flushed there.
     auto& inbound = peer->path->partial_receive;
