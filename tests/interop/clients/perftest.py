@@ -18,7 +18,7 @@ OPERATIONS = {
     "atomic": ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD"),
 }
 QUICK = ("ib_write_bw -R", "ib_write_lat", "ib_read_lat", "ib_send_bw -q 8", "ib_send_lat -c UD -e",
-         "ib_atomic_lat", "raw_ethernet_lat")
+         "ib_atomic_lat", "raw_ethernet_fs_rate")
 
 
 def raw(program, options, *more, row=ROW):
@@ -26,10 +26,9 @@ def raw(program, options, *more, row=ROW):
     common = words(f"{program} -d weft0 -F {options}", *more)
     addresses = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     server, client = (("-E", addresses[i], "-B", addresses[1 - i]) for i in (0, 1))
-    name = f"{program} {options}".strip()
-    return Case(CLIENT, name, (*common, "--client", *client),
-                (*common, "--server", *server), expect=row, quick=name in QUICK,
-                listens=False, raw_sockets=True)
+    return Case(CLIENT, f"{program} {options}".strip(), (*common, "--client", *client),
+                (*common, "--server", *server), expect=row, listens=False,
+                raw_sockets=True)
 
 
 def pair(program, options, **more):
@@ -59,6 +58,6 @@ CASES = (
     # One side, which makes rules and no traffic.
     Case(CLIENT, "raw_ethernet_fs_rate", words("raw_ethernet_fs_rate -d weft0 -F --server"
                                                " -E 02:00:00:00:00:01 -B 02:00:00:00:00:02"),
-         expect=r"^\s*1000(\s+[\d.]+){5}", raw_sockets=True),
+         expect=r"^\s*1000(\s+[\d.]+){5}", quick=True, raw_sockets=True),
 )
 assert sum(case.quick for case in CASES) == len(QUICK)
