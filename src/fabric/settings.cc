@@ -165,6 +165,11 @@ SettingsReader::Step SettingsReader::read_line(LineScanner& line) {
   } else if (word == "whole-frames") {
     settings_.links.whole_frames = line.accept("on");
     if (!settings_.links.whole_frames && !line.accept("off")) return line.expected("on or off");
+  } else if (word == "control") {
+    settings_.links.control_takes_turns = !line.accept("free");
+    if (settings_.links.control_takes_turns && !line.accept("turns")) {
+      return line.expected("turns or free");
+    }
   } else if (word == "tick") {
     step = read_tick(line);
   } else if (word == "grid") {
@@ -178,9 +183,10 @@ SettingsReader::Step SettingsReader::read_line(LineScanner& line) {
   } else if (word == "node") {
     step = read_node(line);
   } else {
-    return line.refuse(begun,
-                       "expected lanes, pipeline, whole-frames, tick, grid, place, default, link "
-                       "or node");
+    return line.refuse(
+        begun,
+        "expected lanes, pipeline, whole-frames, control, tick, grid, place, default, link "
+        "or node");
   }
   if (step && !line.at_end()) return line.expected("the line's end");
   return step;

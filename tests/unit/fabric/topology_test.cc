@@ -250,11 +250,12 @@ TEST(SettingsReader, sets_links_by_name_and_says_what_is_wrong) {
   Topology topology = fabric::generate("ring 4 1").value();
   const auto read = fabric::read_settings(
       "lanes 2\n# a comment\ndefault latency 3 depth 8\nlink \"S0\"[1] latency 90 errors 1e-3\n"
-      "node \"S1\" pipeline 4\nwhole-frames on\ntick 2.5ns\n",
+      "node \"S1\" pipeline 4\nwhole-frames on\ncontrol free\ntick 2.5ns\n",
       topology);
   ASSERT_TRUE(read.has_value()) << read.error().in("f");
   EXPECT_EQ(read->links.lanes, 2);
   EXPECT_TRUE(read->links.whole_frames);
+  EXPECT_FALSE(read->links.control_takes_turns);
   EXPECT_EQ(read->tick_ns, 2.5);
   const auto made = Installation::create(topology, *read, {}).value();
   const auto& shape = made->fabric().shape();
@@ -268,9 +269,10 @@ TEST(SettingsReader, sets_links_by_name_and_says_what_is_wrong) {
     const auto settings = fabric::read_settings(text, topology);
     return settings ? "none"s : settings.error().in("f");
   };
-  EXPECT_EQ(error_of("lane 2\n"),
-            "f:1:1: expected lanes, pipeline, whole-frames, tick, grid, place, default, link or "
-            "node");
+  EXPECT_EQ(
+      error_of("lane 2\n"),
+      "f:1:1: expected lanes, pipeline, whole-frames, control, tick, grid, place, default, link or "
+      "node");
   EXPECT_EQ(error_of("lanes 17\n"), "f:1:7: expected a number of lanes from 1 to 16");
   EXPECT_EQ(error_of("\nlink \"S9\"[1]\n"), "f:2:6: there is no node \"S9\"");
   EXPECT_EQ(error_of("link \"S0\"[9]\n"), "f:1:11: expected a port from 1 to 3");
