@@ -23,7 +23,7 @@ PLACES = {"docs/index.md": "index.md", "docs/ci.md": "ci.md", "docs/install.md":
           "docs/clients.md": "reference/clients.md", "docs/engineering.md": "engineering/index.md",
           "CONTRIBUTING.md": "engineering/contributing.md",
           "CHANGELOG.md": "engineering/changelog.md"}
-FOR_ENGINEERS = re.compile(r"docs/([^/]+\.md|decisions/.*)")
+FOR_ENGINEERS = re.compile(r"docs/([^/]+\.(md|svg)|decisions/.*)")
 
 
 class StageError(Exception):
@@ -133,6 +133,8 @@ def main() -> int:
     for place, text in pages.items():
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(text)
+    for picture in sorted((options.root / "docs").glob("*.svg")):
+        shutil.copy(picture, target / str(place_of(f"docs/{picture.name}")))
     shutil.copy(site / "style.css", target)
     (options.out / "mkdocs.yml").write_text(
         (site / "mkdocs.yml").read_text() + "\n".join(nav) + "\n")

@@ -25,7 +25,7 @@ class Stage(unittest.TestCase):
             "[e](examples/disk.md) [f](../how-to/a.md#g) [h](https://example.org)")
 
     def test_pages_for_engineers_have_a_folder_on_the_site_alone(self):
-        for page, place in {"docs/wire.md": "engineering/wire.md", "docs/engineering.md": "engineering/index.md",
+        for page, place in {"docs/wire.md": "engineering/wire.md", "docs/a.svg": "engineering/a.svg", "docs/engineering.md": "engineering/index.md",
                             "docs/decisions/README.md": "engineering/decisions/README.md", "docs/ci.md": "ci.md",
                             "docs/how-to/index.md": "how-to/index.md", "src/cli/main.cc": None}.items():
             self.assertEqual(stage.place_of(page), place)
