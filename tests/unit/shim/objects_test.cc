@@ -243,10 +243,10 @@ TEST_F(ShimObjects, what_is_not_offered_is_refused_and_not_advertised) {
   init.send_ops_flags = std::uint64_t{1} << 40;
   EXPECT_EQ(ibv_create_qp_ex(context, &init), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_qp_init_attr raw{};
-  raw.send_cq = raw.recv_cq = cq;
-  raw.qp_type = IBV_QPT_RAW_PACKET;
-  EXPECT_EQ(ibv_create_qp(pd, &raw), nullptr);
+  ibv_qp_init_attr driver{};
+  driver.send_cq = driver.recv_cq = cq;
+  driver.qp_type = IBV_QPT_DRIVER;
+  EXPECT_EQ(ibv_create_qp(pd, &driver), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
