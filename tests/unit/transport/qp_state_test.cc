@@ -15,7 +15,7 @@ using A = QpAttribute;
 using S = QpState;
 
 constexpr Service kServices[] = {Service::kReliableConnection, Service::kUnreliableConnection,
-                                 Service::kUnreliableDatagram};
+                                 Service::kUnreliableDatagram, Service::kRawDatagram};
 constexpr S kStates[] = {
     S::kReset,          S::kInit, S::kReadyToReceive, S::kReadyToSend, S::kSendQueueDrained,
     S::kSendQueueError, S::kError};
@@ -79,6 +79,18 @@ std::map<std::pair<S, S>, Rule> rules_of(Service service) {
           {{S::kSendQueueDrained, S::kReadyToSend}, {A::kNone, A::kQKey}},
           {{S::kSendQueueDrained, S::kSendQueueDrained}, {A::kNone, A::kPKeyIndex | A::kQKey}},
           {{S::kSendQueueError, S::kReadyToSend}, {A::kNone, A::kQKey}},
+      };
+    case Service::kRawDatagram:
+      return {
+          {{S::kReset, S::kInit}, {A::kPort, A::kPKeyIndex}},
+          {{S::kInit, S::kInit}, {A::kNone, A::kPort | A::kPKeyIndex}},
+          {{S::kInit, S::kReadyToReceive}, {}},
+          {{S::kReadyToReceive, S::kReadyToSend}, {}},
+          {{S::kReadyToSend, S::kReadyToSend}, {}},
+          {{S::kReadyToSend, S::kSendQueueDrained}, {}},
+          {{S::kSendQueueDrained, S::kReadyToSend}, {}},
+          {{S::kSendQueueDrained, S::kSendQueueDrained}, {}},
+          {{S::kSendQueueError, S::kReadyToSend}, {}},
       };
   }
   return {};
