@@ -77,21 +77,27 @@ PacketRing::~PacketRing() {
 
 std::size_t PacketRing::receive(RawReceiver& receiver, std::size_t max) {
   std::size_t n = 0;
-  while (n < max && hand_up(memory_ + next_ * slot_bytes_, receiver)) {
+  while (n < max) {
+    const std::size_t frames = hand_up(memory_ + next_ * slot_bytes_, receiver);
+    if (frames == 0) break;
     next_ = next_ + 1 == slots_ ? 0 : next_ + 1;
-    ++n;
+    n += frames;
   }
   return n;
 }
 
-bool PacketRing::hand_up(std::byte* slot, RawReceiver& receiver) {
+std::size_t PacketRing::hand_up(std::byte* slot, RawReceiver& receiver) {
   auto& header = *reinterpret_cast<tpacket2_hdr*>(slot);
   // acquire and release pair with the kernel's: the frame is whole, and is not read any more.
   const std::atomic_ref status(header.tp_status);
   const std::uint32_t said = status.load(std::memory_order_acquire);
-  if ((said & TP_STATUS_USER) == 0) return false;
+  if ((said & TP_STATUS_USER) == 0) return 0;
   const Arrival arrival = take(slot, said);
-  const auto give = [&](RawBytes frame) { receiver.on_raw_frame(frame, arrival.needs_checksum); };
+  std::size_t frames = 0;
+  const auto give = [&](RawBytes frame) {
+    receiver.on_raw_frame(frame, arrival.needs_checksum);
+    ++frames;
+  };
   if (arrival.frame.empty()) {
     receiver.on_cut_frame();
   } else if (arrival.part_bytes == 0) {
@@ -101,7 +107,7 @@ bool PacketRing::hand_up(std::byte* slot, RawReceiver& receiver) {
     receiver.on_cut_frame();
   }
   status.store(TP_STATUS_KERNEL, std::memory_order_release);
-  return true;
+  return std::max<std::size_t>(frames, 1);
 }
 
 /// Without a frame: it could not be had whole.

@@ -23,6 +23,7 @@ class PacketRing {
   PacketRing& operator=(PacketRing&&) = delete;
   ~PacketRing();
 
+  /// Hands up to `max` frames to the receiver, and all parts of the last one.
   std::size_t receive(RawReceiver& receiver, std::size_t max);
 
  private:
@@ -32,7 +33,8 @@ class PacketRing {
     bool needs_checksum = false;
     std::size_t part_bytes = 0;  ///< not 0: it is to be cut into parts of so many bytes
   };
-  bool hand_up(std::byte* slot, RawReceiver& receiver);
+  /// How many frames it was; 0: the slot is empty.
+  std::size_t hand_up(std::byte* slot, RawReceiver& receiver);
   Arrival take(std::byte* slot, std::uint32_t status);
   RawBytes receive_whole();
   RawBytes with_tag(RawBytes frame, std::uint16_t type, std::uint16_t tag);

@@ -79,10 +79,11 @@ std::string range_of(std::uint64_t address, std::uint64_t length) {
 }
 
 const char* kind_of(ibv_qp_type type) {
-  return type == IBV_QPT_RC   ? "RC"
-         : type == IBV_QPT_UC ? "UC"
-         : type == IBV_QPT_UD ? "UD"
-                              : "other";
+  return type == IBV_QPT_RC           ? "RC"
+         : type == IBV_QPT_UC         ? "UC"
+         : type == IBV_QPT_UD         ? "UD"
+         : type == IBV_QPT_RAW_PACKET ? "raw"
+                                      : "other";
 }
 
 std::string describe(const Qp& qp) {

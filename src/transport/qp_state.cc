@@ -62,7 +62,8 @@ Transition raw_transition(S from, S to) {
     case S::kReset:
       return {to == S::kInit, A::kPort, A::kPKeyIndex};
     case S::kInit:
-      return {to == S::kInit || to == S::kReadyToReceive, A::kNone, A::kPort | A::kPKeyIndex};
+      if (to == S::kInit) return {true, A::kNone, A::kPort | A::kPKeyIndex};
+      return {to == S::kReadyToReceive, A::kNone, A::kNone};
     case S::kReadyToReceive:
     case S::kSendQueueError:
       return {to == S::kReadyToSend, A::kNone, A::kNone};

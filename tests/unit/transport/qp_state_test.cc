@@ -104,7 +104,7 @@ std::map<std::pair<S, S>, Rule> rules_of(Service service) {
       return {
           {{S::kReset, S::kInit}, {A::kPort, A::kPKeyIndex}},
           {{S::kInit, S::kInit}, {A::kNone, A::kPort | A::kPKeyIndex}},
-          {{S::kInit, S::kReadyToReceive}, {A::kNone, A::kPort | A::kPKeyIndex}},
+          {{S::kInit, S::kReadyToReceive}, {}},
           {{S::kReadyToReceive, S::kReadyToSend}, {}},
           {{S::kReadyToSend, S::kReadyToSend}, {}},
           {{S::kReadyToSend, S::kSendQueueDrained}, {}},
