@@ -6,7 +6,7 @@ import re
 import tree
 
 IDS = ([f"A{n}" for n in range(1, 23)] + [f"B1.{n}" for n in range(1, 10)] +
-       [f"B2.{n}" for n in range(1, 7)] + [f"B3.{n}" for n in range(1, 11)] +
+       [f"B2.{n}" for n in range(1, 7)] + [f"B3.{n}" for n in range(1, 13)] +
        [f"B4.{n}" for n in range(1, 15)])
 STATES = ("done", "open")
 COLUMNS = ["id", "what", "state", "implemented in", "shown by"]
