@@ -77,6 +77,7 @@ void Links::release(std::uint32_t out) {
   OutLane& line = out_[out];
   const std::uint32_t old = line.owner;
   line.owner = line.first_waiting;
+  if (settings_.turnaround > 0) line.open_at = now_ + 1 + settings_.turnaround;
   if (line.owner != kNone) {
     line.first_waiting = in_[line.owner].next_waiting;
     if (line.first_waiting == kNone) line.last_waiting = kNone;

@@ -114,17 +114,28 @@ void Links::transmit(PortIndex index, Flit& flit) {
   ++scheduled_;
 }
 
+/// Of the lanes that are ready, those whose input port has not fed another output in this tick, and
+/// that do not rest.
+std::uint32_t Links::free_lanes(PortIndex index) const {
+  const Port& port = ports_[index];
+  const bool shared = !port.endpoint && settings_.shared_input;
+  std::uint32_t free = port.ready;
+  if (!shared && settings_.turnaround == 0) return free;
+  const std::uint32_t first = index * lane_stride_;
+  for (std::uint32_t left = free; left != 0; left &= left - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(left));
+    const OutLane& line = out_[first + lane];
+    const bool used = shared && ports_[port_of(line.owner)].input_used == now_;
+    if (used || line.open_at > now_) free &= ~(1u << lane);
+  }
+  return free;
+}
+
 bool Links::send_data(PortIndex index, Flit& flit) {
   Port& port = ports_[index];
-  std::uint32_t ready = port.ready;
   const std::uint32_t first = index * lane_stride_;
-  if (!port.endpoint && settings_.shared_input) {
-    for (std::uint32_t left = ready; left != 0; left &= left - 1) {
-      const auto lane = static_cast<std::uint32_t>(std::countr_zero(left));
-      if (ports_[port_of(out_[first + lane].owner)].input_used == now_) ready &= ~(1u << lane);
-    }
-    if (ready == 0) return false;
-  }
+  const std::uint32_t ready = free_lanes(index);
+  if (ready == 0) return false;
   const std::uint8_t lane = port.arbiter.pick(ready, port.table);
   const std::uint32_t out = first + lane;
   OutLane& line = out_[out];

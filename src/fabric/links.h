@@ -31,6 +31,7 @@ struct LinkSettings {
   std::uint16_t ack_batch = 8;     ///< flits that one acknowledgement covers at most
   std::uint16_t credit_batch = 1;  ///< freed places that are worth a flit of their own
   std::uint32_t ack_delay = 16;    ///< ticks that either may wait for company
+  std::uint32_t turnaround = 0;    ///< ticks that an output lane rests between two frames
   /// A frame starts only when the next buffer has room for all of it, as InfiniBand demands.
   bool whole_frames = false;
   /// An input port feeds one output at a time; otherwise each of its lanes may.
@@ -125,6 +126,7 @@ class Links {
     std::uint32_t first_waiting = kNone, last_waiting = kNone;  ///< input lanes
     std::uint32_t sent = 0, returned = 0;                       ///< flits
     std::uint32_t capacity = 0;
+    Tick open_at = 0;  ///< for the next frame
     std::uint32_t credits() const { return capacity - (sent - returned); }
   };
   struct Port {
@@ -171,6 +173,7 @@ class Links {
   void wake_at(PortIndex port, Tick when, bool timer = false);
   void process(PortIndex port);
   bool send_data(PortIndex port, Flit& flit);
+  std::uint32_t free_lanes(PortIndex port) const;
   bool take_again(Port& port, Lossy& lossy, Flit& flit);
   void transmit(PortIndex port, Flit& flit);
   void attach(PortIndex index, Flit& flit);

@@ -162,6 +162,10 @@ SettingsReader::Step SettingsReader::read_line(LineScanner& line) {
     const auto ticks = line.number("ticks", 0, kMostTicks);
     if (!ticks) return tl::unexpected(ticks.error());
     settings_.pipeline = static_cast<std::uint32_t>(*ticks);
+  } else if (word == "turnaround") {
+    const auto ticks = line.number("ticks", 0, kMostTicks);
+    if (!ticks) return tl::unexpected(ticks.error());
+    settings_.links.turnaround = static_cast<std::uint32_t>(*ticks);
   } else if (word == "whole-frames") {
     settings_.links.whole_frames = line.accept("on");
     if (!settings_.links.whole_frames && !line.accept("off")) return line.expected("on or off");
@@ -183,10 +187,10 @@ SettingsReader::Step SettingsReader::read_line(LineScanner& line) {
   } else if (word == "node") {
     step = read_node(line);
   } else {
-    return line.refuse(
-        begun,
-        "expected lanes, pipeline, whole-frames, control, tick, grid, place, default, link "
-        "or node");
+    return line.refuse(begun,
+                       "expected lanes, pipeline, turnaround, whole-frames, control, tick, grid, "
+                       "place, default, link "
+                       "or node");
   }
   if (step && !line.at_end()) return line.expected("the line's end");
   return step;

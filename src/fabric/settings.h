@@ -3,6 +3,7 @@
 //
 //   lanes 2                       # virtual lanes of every link
 //   whole-frames on               # a frame starts when the next buffer has room for all of it
+//   turnaround 1                  # ticks that an output lane rests between two frames
 //   control free                  # flits without data cost no turn (turns)
 //   tick 5.12ns                   # what one flit of 64 bytes takes on a link of rate 1
 //   grid torus 4x4                # dimension order, with the places of the switches below

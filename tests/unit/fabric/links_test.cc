@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "base/random.h"
@@ -79,6 +81,59 @@ TEST(Links, heal_bit_errors_so_that_every_frame_arrives_once_and_in_order) {
     EXPECT_GT(net.fabric->links().stats().sent_again, 0u);
     EXPECT_TRUE(net.fabric->take_drops().empty());
   }
+}
+
+// B3.2
+TEST(Links, bring_every_frame_once_and_in_order_whatever_the_seed_damages) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    base::SeededRandom random(seed);
+    LinkSettings settings;
+    settings.seed = seed;
+    settings.lanes = static_cast<std::uint8_t>(1 + random.below(3));
+    settings.ack_batch = static_cast<std::uint16_t>(1 + random.below(16));
+    settings.credit_batch = static_cast<std::uint16_t>(1 + random.below(4));
+    settings.whole_frames = random.below(2) != 0;
+    LinkProfile link;
+    link.latency = static_cast<std::uint32_t>(1 + random.below(40));
+    link.ticks_per_flit = static_cast<std::uint16_t>(1 + random.below(3));
+    link.depth = static_cast<std::uint16_t>(4 + random.below(20));
+    link.error_rate = random.below(4) == 0 ? 0.3 : 0.02;
+    HostsAndSwitches net(3, 2, false, settings, link);
+    const std::uint64_t frames = 40;
+    for (std::uint64_t i = 0; i < frames; ++i) {
+      const auto from = static_cast<std::uint32_t>(random.below(6));
+      const auto to = static_cast<std::uint32_t>((from + 1 + random.below(5)) % 6);
+      net.send(from, to, static_cast<std::uint16_t>(1 + random.below(20)),
+               static_cast<std::uint8_t>(random.below(settings.lanes)));
+    }
+    ASSERT_TRUE(net.fabric->run(10'000'000)) << seed;
+    ASSERT_EQ(net.fabric->links().contradiction(), "") << seed;
+    std::map<std::array<std::uint32_t, 3>, std::uint64_t> last;  // of source, destination and lane
+    std::set<std::uint64_t> seen;
+    for (const auto& arrival : net.fabric->take_arrivals()) {
+      const auto& frame = net.fabric->frame(arrival.frame);
+      ASSERT_TRUE(seen.insert(frame.cookie).second) << seed;
+      auto& before = last[{frame.from, arrival.port, frame.lane}];
+      ASSERT_GE(frame.cookie + 1, before + 1) << seed;
+      before = frame.cookie + 1;
+    }
+    ASSERT_EQ(seen.size(), frames) << seed;
+    ASSERT_TRUE(net.all_credits_are_home()) << seed;
+  }
+}
+
+TEST(Links, rest_between_two_frames_when_told_so) {
+  const auto time_of_two_frames = [](std::uint32_t turnaround) {
+    LinkSettings settings;
+    settings.turnaround = turnaround;
+    HostsAndSwitches net(1, 3, false, settings);
+    net.send(0, 2, 4);
+    net.send(1, 2, 4);
+    EXPECT_TRUE(net.run(1000));
+    return net.fabric->take_arrivals().back().when;
+  };
+  EXPECT_EQ(time_of_two_frames(0), 5u + 4);
+  EXPECT_EQ(time_of_two_frames(3), 5u + 3 + 4);
 }
 
 TEST(Links, take_a_frame_longer_than_every_buffer_across) {

@@ -269,10 +269,10 @@ TEST(SettingsReader, sets_links_by_name_and_says_what_is_wrong) {
     const auto settings = fabric::read_settings(text, topology);
     return settings ? "none"s : settings.error().in("f");
   };
-  EXPECT_EQ(
-      error_of("lane 2\n"),
-      "f:1:1: expected lanes, pipeline, whole-frames, control, tick, grid, place, default, link or "
-      "node");
+  EXPECT_EQ(error_of("lane 2\n"),
+            "f:1:1: expected lanes, pipeline, turnaround, whole-frames, control, tick, grid, "
+            "place, default, link or "
+            "node");
   EXPECT_EQ(error_of("lanes 17\n"), "f:1:7: expected a number of lanes from 1 to 16");
   EXPECT_EQ(error_of("\nlink \"S9\"[1]\n"), "f:2:6: there is no node \"S9\"");
   EXPECT_EQ(error_of("link \"S0\"[9]\n"), "f:1:11: expected a port from 1 to 3");
