@@ -19,8 +19,9 @@ using queue::Route;
 using queue::SendQueue;
 using queue::SendWqe;
 
-/// What a context's frames leave room for: the longest list, or the longest inline data.
+/// The list of an element, or its inline data.
 std::size_t bytes_behind(const SendWqe& wqe) {
+  static_assert(network::kMaxSge * sizeof(Sge) <= network::kMaxInlineBytes);
   return wqe.is_inline() ? wqe.length : wqe.num_sge * sizeof(Sge);
 }
 
@@ -102,6 +103,7 @@ bool Context::pull(QueuePair& context, Nanoseconds now) {
 bool Context::take_message(Line& line, QueuePair& context) {
   SendQueue& from = line.qp->sq;
   const SendWqe& wqe = from.at(line.first);
+  if (bytes_behind(wqe) > context.sq.inline_room() && !context.sq.widen()) return false;
   SendWqe* const copy = context.sq.reserve();
   if (copy == nullptr) return false;
   std::memcpy(&SendQueue::route_of(*copy), &SendQueue::route_of(wqe),
@@ -285,7 +287,9 @@ void Context::on_frame(const wire::Packet& packet, Nanoseconds now) {
   if (takes && packet.deth.qkey == to->attributes.qkey) {
     return transport::on_request(responder, core, to, &path_of(*to).target(), packet);
   }
-  if (takes) core.count(obs::Counter::kBadQKey);
+  if (takes && responder.stream.expects(packet.bth.psn) && !responder.refuses) {
+    core.count(obs::Counter::kBadQKey);
+  }
   if (target_guard) target_guard.unlock();
   transport::on_request(responder, core, nullptr, nullptr, packet);
 }

@@ -198,6 +198,10 @@ struct Rd : Unacknowledged {
   void stop_responder(QueuePair&) {}
   Nanoseconds deadline() const { return context.deadline(); }
   bool drained(const QueuePair&) const { return false; }
+  std::size_t fast_middles(QueuePair& qp, Nanoseconds now, const OutFrame& before,
+                           std::span<OutFrame> frames) {
+    return transport::fast_middles(context.requester, qp, now, before, frames);
+  }
   bool has_requests(QueuePair&) const { return context.has_requests(); }
   bool waits_for_sending(QueuePair& qp) const {
     return transport::waits_for_sending(context.requester, qp);

@@ -6,7 +6,8 @@
 //
 // Locks, outermost first: send_lock (send queue, requester), recv_lock (responder), then the
 // receive queue's, then the completion queue's. A thread may hold the send_lock of one queue pair
-// and the recv_lock of another, never two of a kind.
+// and the recv_lock of another, never two of a kind, but for an end-to-end context: its locks come
+// before those of the queue pairs whose messages it carries.
 #pragma once
 
 #include <atomic>

@@ -72,6 +72,10 @@ void describe_device(Context& context, ibv_device_attr& attr) {
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_mw = 1 << 23;
   attr.max_ah = kManyObjects;
+  // Reliable datagrams: for programs in C++ (weft/verbs.h), as there is no type of queue pair here.
+  attr.max_ee = static_cast<int>(info.max_contexts);
+  attr.max_rdd = 1;
+  attr.max_ee_rd_atom = attr.max_ee_init_rd_atom = attr.max_qp_rd_atom;
   attr.max_mcast_grp = kMaxGroups;
   attr.max_mcast_qp_attach = kMaxGroups;
   attr.max_total_mcast_qp_attach = kMaxGroups;

@@ -72,11 +72,14 @@ std::size_t fast_middles(RcRequester& rq, QueuePair& qp, Nanoseconds now,
   if (!place || !place->vmm->identity()) return 0;
   const bool is_write = info.operation == wire::Operation::kWrite;
   wire::Bth common = before.headers.bth;
-  common.opcode = is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle;
+  common.opcode =
+      in_service(qp, is_write ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcSendMiddle);
   for (std::uint32_t i = 0; i < n; ++i) {
     const Psn psn = first + i;
     network::OutFrame& frame = frames[i];
     frame.headers.bth = common;
+    frame.headers.rdeth = before.headers.rdeth;
+    frame.headers.deth = before.headers.deth;
     frame.headers.bth.psn = psn;
     frame.headers.bth.ack_request = rq.stream.asks(psn, StreamSender::Frame::kInside, now);
     frame.element = rq.cursor;

@@ -185,7 +185,7 @@ void on_atomic_response(RcRequester& rq, QueuePair& qp, const wire::Packet& pack
   answer_taken(rq, qp, now);
 }
 
-CompletionStatus status_of(wire::NakCode code) {
+CompletionStatus status_of(wire::NakCode code, bool context) {
   switch (code) {
     case wire::NakCode::kInvalidRequest:
       return CompletionStatus::kRemoteInvalidRequest;
@@ -194,7 +194,8 @@ CompletionStatus status_of(wire::NakCode code) {
     case wire::NakCode::kRemoteOperation:
       return CompletionStatus::kRemoteOperationError;
     case wire::NakCode::kInvalidRd:
-      return CompletionStatus::kRemoteInvalidRdRequest;
+      if (context) return CompletionStatus::kRemoteInvalidRdRequest;
+      break;
     case wire::NakCode::kPsnSequence:
       break;
   }
@@ -227,7 +228,7 @@ void on_acknowledge(RcRequester& rq, QueuePair& qp, const wire::Packet& packet, 
       if (packet.aeth.nak_code() == wire::NakCode::kPsnSequence || !reached) {
         return on_gap(rq, qp);
       }
-      const CompletionStatus status = status_of(packet.aeth.nak_code());
+      const CompletionStatus status = status_of(packet.aeth.nak_code(), is_context(qp));
       return is_context(qp) ? on_verdict(of_context(rq), qp, status) : fail_front(rq, qp, status);
     }
     case wire::AethKind::kReserved:

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -85,6 +86,12 @@ void defer(RcResponder& rs, QueuePair& qp, QueuePair& to) {
 
 queue::ReceiveWqe* take_buffer(RcResponder& rs, const QueuePair& qp, QueuePair& to) {
   return is_context(qp) ? take_receive(*of_context(rs).target, to) : target::take_receive(to);
+}
+
+/// The buffer of a write that is refused.
+void give_back(RcResponder& rs, const QueuePair& qp, QueuePair& to, queue::ReceiveWqe* buffer) {
+  if (is_context(qp)) return of_context(rs).target->spares.push_back(buffer);
+  target::complete_receive(to, buffer, {.status = CompletionStatus::kFlushed});
 }
 
 /// Adds what a peer reads to the frame, as views; false: it may not, or the memory is gone. The key
@@ -200,7 +207,7 @@ void on_write(RcResponder& rs, QueuePair& qp, QueuePair& to, const wire::Packet&
   }
   if (!store_write(rs, to, packet)) {
     if (notified != nullptr) {
-      target::complete_receive(to, notified, {.status = CompletionStatus::kFlushed});
+      give_back(rs, qp, to, notified);
     }
     return refuse(rs, qp, to, Refusal::kAccess);
   }
@@ -410,6 +417,20 @@ bool next_read_response(RcResponder& rs, QueuePair& qp, RcAnswer& answer,
   return true;
 }
 
+/// The same, with the lock of the queue pair that is read. Nothing: the answer is not owed.
+[[gnu::noinline]] std::optional<bool> next_read_of_context(RcResponder& rs, QueuePair& qp,
+                                                           RcAnswer& answer,
+                                                           network::OutFrame& frame) {
+  // Not waited for, since memory may be kept.
+  const std::unique_lock guard(answer.target->recv_lock, std::try_to_lock);
+  if (!guard) {
+    qp.shared->scheduler->run_soon(qp);
+    return false;
+  }
+  if (next_read_response(rs, qp, answer, frame)) return true;
+  return {};
+}
+
 void build_atomic_response(const QueuePair& qp, RcAnswer& answer, network::OutFrame& frame) {
   begin_frame(qp, answer.first_psn, frame);
   frame.headers.bth.opcode = in_service(qp, wire::Opcode::kRcAtomicAcknowledge);
@@ -494,16 +515,11 @@ bool next_answer(RcResponder& rs, QueuePair& qp, network::OutFrame& frame) {
       build_atomic_response(qp, answer, frame);
       return true;
     }
-    std::unique_lock<base::BiasedLock> guard;
     if (is_context(qp)) [[unlikely]] {
-      // Not waited for, since memory may be kept.
-      guard = std::unique_lock(answer.target->recv_lock, std::try_to_lock);
-      if (!guard) {
-        qp.shared->scheduler->run_soon(qp);
-        return false;
-      }
+      if (const auto built = next_read_of_context(rs, qp, answer, frame)) return *built;
+    } else if (next_read_response(rs, qp, answer, frame)) {
+      return true;
     }
-    if (next_read_response(rs, qp, answer, frame)) return true;
   }
   if (!rs.stream.owes()) return false;
   build_acknowledge(rs, qp, frame);

@@ -233,7 +233,7 @@ Result<queue::QueuePair*> Controller::make_context_core() {
   (*core)->shared_receive = nullptr;
   (*core)->sq.configure({.max_send_wr = 256,
                          .max_recv_wr = 0,
-                         .max_send_sge = network::kMaxSge,
+                         .max_send_sge = 4,  // longer lists have room where inline data has
                          .max_recv_sge = 0,
                          .max_inline_bytes = network::kMaxInlineBytes},
                         true);

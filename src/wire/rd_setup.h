@@ -72,7 +72,7 @@ struct RdSetup {
     RdSetup setup;
     setup.kind = RdSetupKind{kind};
     setup.windowed = (std::to_integer<std::uint8_t>(p[2]) & kWindowed) != 0;
-    setup.reads = std::to_integer<std::uint8_t>(p[3]);
+    setup.reads = std::max<std::uint8_t>(1, std::to_integer<std::uint8_t>(p[3]));
     setup.first_psn = Psn(base::load_be24(p + 5));
     setup.mtu = Mtu{mtu};
     setup.timeout = std::to_integer<std::uint8_t>(p[10]) & 31;

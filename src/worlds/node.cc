@@ -14,7 +14,6 @@ namespace {
 /// More rounds than any honest work of one instant takes.
 constexpr int kMaxRounds = 100'000;
 constexpr std::uint32_t kCompletionCapacity = 1u << 14;
-constexpr std::uint32_t kHostQueuePairs = 256;
 
 }  // namespace
 
@@ -92,7 +91,7 @@ void Node::start_card(std::uint32_t index) {
   setup.kind = spec.kind;
   setup.path = spec_.path;
   setup.contexts = spec_.contexts;
-  if (spec.kind == verbs::NodeKind::kHost) setup.max_queue_pairs = kHostQueuePairs;
+  if (spec.kind == verbs::NodeKind::kHost) setup.max_queue_pairs = spec.max_queue_pairs;
   for (std::size_t port = 0; port < spec.ports.size(); ++port) {
     setup.ports.push_back(
         {spec.ports[port],

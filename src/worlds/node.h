@@ -32,6 +32,7 @@ struct CardSpec {
   std::vector<Gid> ports;
   std::uint32_t completion_queues = 1;
   bool kernel_consumer = false;
+  std::uint32_t max_queue_pairs = 256;  ///< of a host
 };
 
 struct NodeSpec {

@@ -29,6 +29,7 @@ class DatagramSeeds : public testing::TestWithParam<std::uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Part, DatagramSeeds, testing::Range<std::uint64_t>(0, kDatagramParts));
 
 TEST_P(DatagramSeeds, hold_every_check) {
+  // B2.2
   const std::uint64_t first = chosen("WEFT_SIM_RD_FIRST", 1);
   const std::uint64_t end = first + chosen("WEFT_SIM_RD_SEEDS", 500);
   for (std::uint64_t seed = first + GetParam(); seed < end; seed += kDatagramParts) {

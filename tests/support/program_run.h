@@ -127,7 +127,8 @@ class ProgramRun {
     Lane(const std::array<Node, 2>& nodes, unsigned number)
         : service(number < 2    ? Service::kReliableConnection
                   : number == 2 ? Service::kUnreliableConnection
-                                : Service::kUnreliableDatagram) {
+                  : number == 3 ? Service::kUnreliableDatagram
+                                : Service::kReliableDatagram) {
       QueuePairOptions options;
       options.service = service;
       options.limits.max_inline_bytes = 64;
@@ -140,6 +141,11 @@ class ProgramRun {
       attributes.path_mtu = Mtu::k1024;
       if (service == Service::kUnreliableDatagram) {
         attributes.path_mtu = Mtu::k4096;
+        must(a.activate(kQKey, attributes));
+        must(b.activate(kQKey, attributes));
+        return;
+      }
+      if (service == Service::kReliableDatagram) {
         must(a.activate(kQKey, attributes));
         must(b.activate(kQKey, attributes));
         return;
@@ -233,7 +239,7 @@ class ProgramRun {
     request.remote = {
         target.region->address() + static_cast<std::uint64_t>(std::int64_t{step.remote_offset}),
         other.key(step.key)};
-    if (lane.service == Service::kUnreliableDatagram) {
+    if (lane.service >= Service::kUnreliableDatagram) {
       request.destination.gid = other.qp.endpoint().gid;
       request.destination_qpn = other.qp.number();
       request.destination_qkey = step.bad_qkey ? QKey(1) : Lane::kQKey;

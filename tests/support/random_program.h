@@ -36,7 +36,8 @@ inline constexpr std::uint32_t kSlotBytes = 9100, kSlots = 128;
 constexpr std::uint32_t region_bytes(unsigned index) {
   return index == kReceiveRegion ? kSlots * kSlotBytes : kRegionBytes;
 }
-inline constexpr std::uint32_t kLanes = 4;  ///< two reliable, one unreliable, one of datagrams
+/// Two reliable, one unreliable, one of datagrams, one of reliable datagrams.
+inline constexpr std::uint32_t kLanes = 5;
 
 enum class Act : std::uint8_t {
   kSend,       ///< post a request
@@ -113,7 +114,9 @@ inline std::string text_of(const Program& program) {
 
 class ProgramGenerator {
  public:
-  explicit ProgramGenerator(std::uint64_t seed) : random_(seed) {}
+  /// `lanes`: only the first so many.
+  explicit ProgramGenerator(std::uint64_t seed, std::uint32_t lanes = kLanes)
+      : random_(seed), lanes_(lanes) {}
 
   Program make(unsigned bursts) {
     Program program;
@@ -135,7 +138,7 @@ class ProgramGenerator {
   }
 
   void add_burst(Program& program) {
-    const auto lane = static_cast<unsigned>(random_.below(kLanes));
+    const auto lane = static_cast<unsigned>(random_.below(lanes_));
     const auto side = static_cast<unsigned>(random_.below(2));
     if (chance(8)) {
       program.push_back({.act = Act::kRegister,
@@ -264,6 +267,7 @@ class ProgramGenerator {
   }
 
   base::SeededRandom random_;
+  const std::uint32_t lanes_;
   std::array<std::array<std::uint32_t, 2>, kLanes> slots_used_{};
 };
 

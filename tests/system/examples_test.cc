@@ -37,4 +37,12 @@ TEST(Examples, the_first_write_prints_what_was_written) {
   EXPECT_EQ(first.output, "success: hello, weft\n");
 }
 
+TEST(Examples, all_workers_of_four_nodes_talk_to_all_others_by_reliable_datagrams) {
+  // B2.2
+  const Outcome all = run("all_to_all");
+  EXPECT_EQ(all.status, 0);
+  EXPECT_EQ(all.output,
+            "16 workers heard once from each of 16, through 16 queue pairs instead of 256\n");
+}
+
 }  // namespace

@@ -106,6 +106,7 @@ TEST_P(Rd, both_ends_talk_at_once) {
 }
 
 TEST_P(Rd, a_receiver_without_buffers_holds_up_nobody_else) {
+  // B2.2
   QueuePair one = open_rd(a), other = open_rd(a), deaf = open_rd(b), peer = open_rd(b);
   Memory near(a, 5000), far(b, 10'000);
   near.fill(4);
@@ -258,6 +259,7 @@ TEST_P(Rd, local_work_and_fences_keep_their_place) {
 }
 
 TEST_P(Rd, sixteen_queue_pairs_share_one_context) {
+  // B2.2
   if (!framed() || GetParam().one_controller) GTEST_SKIP() << "for frames between two controllers";
   std::vector<QueuePair> from, peers;
   Memory near(a, 64), far(b, 64);
