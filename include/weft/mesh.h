@@ -147,8 +147,9 @@ class Mesh {
   Address address_of(Peer peer) const;
 
   /// Takes as much of the message as can go now. 0: not yet, no error; call again, with the same
-  /// bytes. Less than all: the rest is given with the next call. kInvalidState: the peer was
-  /// closed, and take_closed() has not told of it yet.
+  /// bytes at the same place, where the peer may be reading them. Less than all: the rest is given
+  /// with the next call. kInvalidState: the peer was closed, and take_closed() has not told of it
+  /// yet.
   Result<std::size_t> try_send(Peer to, std::span<const std::byte> message);
   Result<void> send(Peer to, std::span<const std::byte> message, Deadline deadline);
   Result<void> send(Peer to, std::string_view message, Deadline deadline);

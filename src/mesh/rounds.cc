@@ -137,7 +137,7 @@ bool MeshObject::visit(Link& link) {
     return true;
   }
   note_ready(link);
-  if (!link.grown && endpoint.send().phase() > 0) {
+  if (!link.grown && endpoint.send().phase() > settings_.start_phase) {
     link.grown = true;
     grown_.push_back(&link);
   }
@@ -189,7 +189,7 @@ void MeshObject::visit_grown() {
     visit(link);
     if (link.phase == Phase::kEnded) continue;
     if (!link.active && (endpoint.send().moving() || endpoint.unnotified())) activate(link);
-    if (endpoint.send().phase() > 0) {
+    if (endpoint.send().phase() > settings_.start_phase) {
       ++i;
       continue;
     }

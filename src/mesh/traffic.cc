@@ -14,12 +14,13 @@ Result<std::size_t> MeshObject::try_send(Peer to, std::span<const std::byte> mes
   Link* link = current(to);
   if (link == nullptr) {
     poll();  // it may have asked meanwhile
-    if (entry.link == kNoLink && entry.closed == 0 && entry.greeted == 0)
-      starved_ = !greet(to) || starved_;
+    const bool nothing_yet = entry.link == kNoLink && entry.closed == 0 && entry.greeted == 0;
+    if (nothing_yet && !greet(to)) starved_ = true;
     return 0;
   }
-  if (link->phase == Phase::kClosing || link->phase == Phase::kLeaving)
+  if (link->phase == Phase::kClosing || link->phase == Phase::kLeaving) {
     return fail(Errc::kInvalidState, "the peer is being closed");
+  }
   if (link->phase != Phase::kOpen) {
     poll();
     return 0;
