@@ -10,7 +10,9 @@
 #include "memory/copy.h"
 #include "memory/flight.h"
 #include "memory/grant.h"
+#include "network/address.h"
 #include "network/roce.h"
+#include "obs/log.h"
 #include "path/direct_copy.h"
 #include "path/initiator.h"
 #include "path/kept_datagrams.h"
@@ -207,8 +209,14 @@ class DirectPath final : public Initiator {
   Step no_taker(QueuePair& qp, SendWqe& wqe) {
     if (!datagram_) return no_peer(qp, wqe);
     if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
-    return fail(qp, peer_table_ == nullptr ? CompletionStatus::kRetryExceeded
-                                           : CompletionStatus::kRemoteInvalidRdRequest);
+    if (peer_table_ != nullptr) return fail(qp, CompletionStatus::kRemoteInvalidRdRequest);
+    if (!std::exchange(told_where_, true)) {
+      obs::log().warn(
+          "reliable datagrams to {}: nobody in this process has that address, and this device has "
+          "no port on the network (on_network) to reach others",
+          network::to_string(queue::SendQueue::route_of(wqe).destination.gid));
+    }
+    return fail(qp, CompletionStatus::kRetryExceeded);
   }
 
   [[gnu::noinline]] QueuePair* look_up_peer(QueuePair& qp) {
@@ -529,6 +537,7 @@ class DirectPath final : public Initiator {
   std::shared_ptr<QueuePairTable> peer_table_;  ///< keeps the peer's memory
   QueuePair* peer_ = nullptr;
   std::uint32_t peer_epoch_ = 0;
+  bool told_where_ = false;  ///< why datagrams find nobody
   // For fast_post(). The target is remembered only for a peer that serves writes, whose
   // rights change only together with its epoch.
   memory::Grant<LocalKey> source_;
