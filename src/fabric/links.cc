@@ -25,6 +25,7 @@ Links::Links(const Shape& shape, const LinkSettings& settings, Forwarding& forwa
   WEFT_ASSERT(settings.lanes >= 1 && settings.lanes <= kMaxLanes);
   std::uint64_t longest = settings.ack_delay;
   std::size_t segment_count = 0;
+  bool lossy_anywhere = false;
   for (PortIndex i = 0; i < ports_.size(); ++i) {
     const PortShape& port_shape = shape.ports[i];
     Port& port = ports_[i];
@@ -45,9 +46,14 @@ Links::Links(const Shape& shape, const LinkSettings& settings, Forwarding& forwa
     for (std::uint32_t lane = 0; lane < lane_stride_; ++lane) {
       out_[i * lane_stride_ + lane].capacity = link.depth;
     }
-    if (link.error_rate > 0) make_lossy(i, link.error_rate);
+    if (link.error_rate <= 0) continue;
+    make_lossy(i, link.error_rate);
+    lossy_anywhere = true;
   }
   segments_.resize(segment_count);
+  for (PortIndex i = 0; lossy_anywhere && i < ports_.size(); ++i) {
+    if (ports_[i].lossy != kNone) longest = std::max(longest, round_trip(i));
+  }
   const std::size_t buckets = std::bit_ceil(longest + 2);
   calendar_mask_ = buckets - 1;
   flights_.resize(buckets);
@@ -237,8 +243,12 @@ void Links::step() {
   auto& wakes = wakes_[now_ & calendar_mask_];
   for (std::size_t i = 0; i < wakes.size(); ++i) {  // grows while it is read
     const std::uint32_t entry = wakes[i];
-    if ((entry & kTimerBit) == 0) {
+    if ((entry & (kTimerBit | kNakBit)) == 0) {
       process(entry);
+      continue;
+    }
+    if ((entry & kNakBit) != 0) {
+      on_nak_timer(entry & ~kNakBit);
       continue;
     }
     Port& port = ports_[entry & ~kTimerBit];

@@ -74,8 +74,6 @@ class Links {
   /// nullptr: round robin. The table outlives the links.
   void set_arbitration(PortIndex port, const ArbitrationTable* table);
   void set_tap(Tap tap) { tap_ = std::move(tap); }
-  /// Damages the next flit that leaves this port. For tests; rates are the shape's.
-  void damage_next(PortIndex port);
 
   void step();
   Tick now() const { return now_; }
@@ -161,7 +159,9 @@ class Links {
     bool sending_again = false;
     std::uint16_t nak = 0;     ///< number of the last one sent
     std::uint16_t resume = 0;  ///< number of the one to be answered
+    Tick nak_again_at = 0;
     bool owes_nak = false, nak_open = false, owes_resume = false;
+    bool damaged_since = false, nak_timer = false;
   };
   /// The rest of a source's queue, whose first frame is in the input lane.
   struct Source {
@@ -186,6 +186,9 @@ class Links {
   Lossy& make_lossy(PortIndex port, double rate);
   void draw_damage(Lossy& lossy);
   void notice_damage(PortIndex index, Lossy& lossy);
+  void send_nak(PortIndex index, Lossy& lossy);
+  void on_nak_timer(PortIndex index);
+  Tick round_trip(PortIndex index) const;
   static void attach_answers(Lossy& lossy, Flit& flit);
   void maybe_damage(PortIndex port, Lossy& lossy, Flit& flit);
   void take_acknowledgement(PortIndex index, Lossy& lossy, const Flit& flit);
@@ -211,7 +214,8 @@ class Links {
   std::uint32_t ring_of(std::uint32_t in) const { return ring_size_[port_of(in)]; }
 
   static constexpr std::uint32_t kConsumed = kNone - 1;  ///< `out` of a frame that is dropped
-  static constexpr std::uint32_t kTimerBit = 1u << 31;
+  /// In the calendar, beside a port's number: whose waiting for company, or for an answer, is over.
+  static constexpr std::uint32_t kTimerBit = 1u << 31, kNakBit = 1u << 30;
 
   const Shape& shape_;
   const LinkSettings settings_;

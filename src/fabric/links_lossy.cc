@@ -1,7 +1,7 @@
-// Of Links: what errors on a link need. Whatever comes damaged is seen by the receiver, so no timer
-// is needed: it says so (kNak), again if that did not get through, until the sender answers
-// (kResume), who sends again from the first flit that is missing. Credits are running totals and
-// are told again too.
+// Of Links: what errors on a link need. Whatever comes damaged is seen by the receiver. It says so
+// (kNak), once in a round trip, until the sender has answered (kResume) and nothing came damaged
+// meanwhile. The sender sends again from the first flit that is missing, and its credits, which are
+// running totals.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -30,11 +30,6 @@ Links::Lossy& Links::make_lossy(PortIndex port, double rate) {
   lossy.rate = rate;
   if (rate > 0) draw_damage(lossy);
   return lossy;
-}
-
-void Links::damage_next(PortIndex port) {
-  WEFT_ASSERT(now_ == 0 || ports_[port].lossy != kNone);
-  make_lossy(port, 0).until_damage = 1;
 }
 
 /// How many flits pass before one is damaged: geometric.
@@ -75,9 +70,42 @@ void Links::maybe_damage(PortIndex index, Lossy& lossy, Flit& flit) {
 
 void Links::notice_damage(PortIndex index, Lossy& lossy) {
   ++stats_.damaged;
+  if (lossy.nak_open) {
+    lossy.damaged_since = true;
+  } else {
+    send_nak(index, lossy);
+  }
+}
+
+/// Asks for everything from the expected flit on; and again later, as this may come damaged too.
+void Links::send_nak(PortIndex index, Lossy& lossy) {
   ++lossy.nak;
   lossy.owes_nak = lossy.nak_open = ports_[index].owes_control = true;
+  lossy.damaged_since = false;
+  lossy.nak_again_at = now_ + round_trip(index);
+  if (!lossy.nak_timer) {
+    lossy.nak_timer = true;
+    wakes_[lossy.nak_again_at & calendar_mask_].push_back(index | kNakBit);
+    ++scheduled_;
+  }
   wake(index);
+}
+
+void Links::on_nak_timer(PortIndex index) {
+  Lossy& lossy = *lossy_[ports_[index].lossy];
+  lossy.nak_timer = false;
+  if (!lossy.nak_open) return;
+  if (now_ >= lossy.nak_again_at) return send_nak(index, lossy);
+  lossy.nak_timer = true;
+  wakes_[lossy.nak_again_at & calendar_mask_].push_back(index | kNakBit);
+  ++scheduled_;
+}
+
+/// Until an answer must have come: each side may have to finish a flit first.
+Tick Links::round_trip(PortIndex index) const {
+  const Port& port = ports_[index];
+  const Port& peer = ports_[port.peer];
+  return Tick{port.flight} + peer.flight + 2u * (port.ticks_per_flit + peer.ticks_per_flit);
 }
 
 void Links::attach_answers(Lossy& lossy, Flit& flit) {
@@ -108,13 +136,15 @@ void Links::take_acknowledgement(PortIndex index, Lossy& lossy, const Flit& flit
     if (lossy.sending_again && done > 0x8000) lossy.again_from = port.acknowledged;
     if (more > 0 && port.ready != 0) wake(index);
   }
-  if (flit.is(kResume) && flit.resume == lossy.nak) lossy.nak_open = false;
+  if (flit.is(kResume) && flit.resume == lossy.nak && lossy.nak_open) {
+    lossy.nak_open = false;
+    if (lossy.damaged_since) send_nak(index, lossy);
+  }
   if (!flit.is(kNak)) return;
   lossy.resume = flit.nak;
   lossy.again_from = port.acknowledged;
   lossy.sending_again = port.acknowledged != port.next_sequence;
   lossy.owes_resume = true;
-  lossy.owes_nak = lossy.nak_open;  // ours may have been what was damaged
   for (std::uint32_t lane = 0; lane < settings_.lanes; ++lane) {
     if (in_[index * lane_stride_ + lane].freed != 0) {
       port.owes_credit = static_cast<std::uint16_t>(port.owes_credit | 1u << lane);
