@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws what bench_contexts prints: bytes of a node that has talked to N - 1 others, by reliable
+"""Draws what many_peers prints: bytes of a node that has talked to N - 1 others, by reliable
 connections and by reliable datagrams, as an SVG with logarithmic axes.
 
-  build/release/bin/bench_contexts | scripts/contexts_plot.py > docs/contexts.svg
+  build/release/bin/many_peers | scripts/contexts_plot.py > docs/contexts.svg
 """
 import json
 import math

@@ -212,14 +212,13 @@ bool Context::stop_taking_lines() {
 Nanoseconds Context::idle_at() const {
   const Nanoseconds idle_ns = owner_.settings().idle_ns;
   if (idle_ns == kNever) return kNever;
-  // Who made it ends it, unless that one is there no more.
+  // Who made it ends it, unless that one is there no more, or would wait for much longer.
   return used_at_.load(std::memory_order_relaxed) + (initiator_ ? idle_ns : 4 * idle_ns);
 }
 
 void Context::on_idle(Nanoseconds now) {
   used_at_.store(now, std::memory_order_relaxed);
   if (!stop_taking_lines()) return;
-  if (!initiator_) return take_down();
   set_phase(Phase::kClosing);
   owed_ = wire::RdSetupKind::kDown;
   pause_ns_ = 0;

@@ -10,7 +10,9 @@
 #include "memory/copy.h"
 #include "memory/flight.h"
 #include "memory/grant.h"
+#include "network/address.h"
 #include "network/roce.h"
+#include "obs/log.h"
 #include "path/direct_copy.h"
 #include "path/initiator.h"
 #include "path/kept_datagrams.h"
@@ -207,8 +209,14 @@ class DirectPath final : public Initiator {
   Step no_taker(QueuePair& qp, SendWqe& wqe) {
     if (!datagram_) return no_peer(qp, wqe);
     if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
-    return fail(qp, peer_table_ == nullptr ? CompletionStatus::kRetryExceeded
-                                           : CompletionStatus::kRemoteInvalidRdRequest);
+    if (peer_table_ != nullptr) return fail(qp, CompletionStatus::kRemoteInvalidRdRequest);
+    if (!std::exchange(told_where_, true)) {
+      obs::log().warn(
+          "reliable datagrams to {}: nobody in this process has that address, and this device has "
+          "no port on the network (on_network) to reach others",
+          network::to_string(queue::SendQueue::route_of(wqe).destination.gid));
+    }
+    return fail(qp, CompletionStatus::kRetryExceeded);
   }
 
   [[gnu::noinline]] QueuePair* look_up_peer(QueuePair& qp) {
@@ -360,7 +368,9 @@ class DirectPath final : public Initiator {
   Step notify(QueuePair& qp, SendWqe& wqe, QueuePair& peer) {
     const std::lock_guard guard(peer.recv_lock);
     if (!peer.can_receive()) return no_taker(qp, wqe);
-    queue::ReceiveWqe* buffer = target::take_receive(peer);
+    queue::ReceiveWqe* buffer = nullptr;
+    if (datagram_) buffer = std::exchange(peer.path->partial_receive, nullptr);
+    if (buffer == nullptr) buffer = target::take_receive(peer);
     if (buffer == nullptr) return receiver_not_ready(qp, wqe, peer);
     target::notify(peer, buffer, message_info(qp, wqe));
     return done(qp, wqe);
@@ -408,6 +418,10 @@ class DirectPath final : public Initiator {
     if (peer == nullptr) return no_taker(qp, wqe);
     const std::lock_guard guard(peer->recv_lock);
     if (!peer->can_receive()) return no_taker(qp, wqe);
+    // A sender that fails by itself takes no buffer from others who send there.
+    if (datagram_) {
+      if (const auto own = own_fault(qp, wqe)) return fail(qp, *own);
+    }
     // The buffer of a message in progress waits in the peer's path: if the peer is reset or fails
     // meanwhile, it is flushed there.
     auto& inbound = peer->path->partial_receive;
@@ -517,6 +531,7 @@ class DirectPath final : public Initiator {
   std::shared_ptr<QueuePairTable> peer_table_;  ///< keeps the peer's memory
   QueuePair* peer_ = nullptr;
   std::uint32_t peer_epoch_ = 0;
+  bool told_where_ = false;  ///< why datagrams find nobody
   // For fast_post(). The target is remembered only for a peer that serves writes, whose
   // rights change only together with its epoch.
   memory::Grant<LocalKey> source_;

@@ -9,9 +9,9 @@
 namespace weft::worlds {
 namespace {
 
-constexpr std::uint32_t kSlots = 8;
+constexpr std::uint32_t kMemberSlots = 8;
 constexpr std::uint32_t kSharedBytes = 4096;  ///< of each member, that all may read
-constexpr Nanoseconds kPatience = 20'000'000'000;
+constexpr Nanoseconds kStandstill = 20'000'000'000;
 
 }  // namespace
 
@@ -53,9 +53,9 @@ void ReliableDatagrams::Member::open() {
   const std::uint32_t each = owner.spec_.slot_bytes;
   for (Slots* slots : {&outbox, &landing}) {
     slots->bytes_each = each;
-    slots->busy.assign(kSlots, false);
-    slots->ea = home.shadow.allocate(each * kSlots);
-    slots->region.emplace(expose(slots->ea, each * kSlots, Access::kLocalWrite));
+    slots->busy.assign(kMemberSlots, false);
+    slots->ea = home.shadow.allocate(each * kMemberSlots);
+    slots->region.emplace(expose(slots->ea, each * kMemberSlots, Access::kLocalWrite));
   }
   area_ea = home.shadow.allocate(each * members);
   area_grant = home.shadow.grant(area_ea, each * members);
@@ -71,7 +71,7 @@ void ReliableDatagrams::Member::open() {
                                     node.completion_queue(where.card, where.receive_queue), options)
                  .value());
   node.set_handler(where.card, qp->number(), this);
-  home.vmm.open_queue_pair({qp->number(), kSlots, 3});
+  home.vmm.open_queue_pair({qp->number(), kMemberSlots, 3});
   QueuePairAttributes attributes = owner.spec_.attributes;
   attributes.port = where.port;
   if (auto ok = qp->activate(qkey, attributes); !ok) {
@@ -186,7 +186,7 @@ void ReliableDatagrams::on_event(std::uint64_t) {
       closed_ = true;
       return;
     }
-    if (deadline_ == kNever) deadline_ = std::max(stage_.now(), healed_at_) + kPatience;
+    if (deadline_ == kNever) deadline_ = std::max(stage_.now(), healed_at_) + kStandstill;
     if (stage_.now() > deadline_) {
       return stage_.judge.violated("reliable datagrams stand still");
     }

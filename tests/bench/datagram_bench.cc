@@ -1,6 +1,5 @@
 // Reliable datagrams beside reliable connections, on the same path: UDP over loopback, both ends in
-// this process and polled by one thread. A label names the row to compare with and the ratio to
-// reach, for scripts/collect_bench.py.
+// this process and polled by one thread. rd:0 is the connection, rd:1 the datagram.
 #include <benchmark/benchmark.h>
 #include <weft/verbs.h>
 

@@ -125,7 +125,7 @@ class ProgramGenerator {
   }
 
  private:
-  static constexpr unsigned kDatagramLane = 3, kUnreliableLane = 2;
+  static constexpr unsigned kDatagramLane = 3, kUnreliableLane = 2, kReliableDatagramLane = 4;
 
   bool chance(unsigned percent) { return random_.below(100) < percent; }
   template <class T>
@@ -161,7 +161,10 @@ class ProgramGenerator {
               step.op == SendOp::kFetchAdd || step.op == SendOp::kAtomicWrite;
       // Where the answer cannot be put is found out when it comes, and what follows was sent by
       // then.
-      const bool alone = has_bad_memory(step) && brings_an_answer(step.op);
+      // So is, if nobody dies of it, that what is read has vanished.
+      const bool alone = (has_bad_memory(step) && brings_an_answer(step.op)) ||
+                         (lane == kReliableDatagramLane && step.op == SendOp::kRead &&
+                          !step.key.window && step.key.index == kVanishedRegion);
       // The last one tells that all of them are done.
       if (alone || i + 1 == sends) step.flags = step.flags | SendFlags::kSignaled;
       program.push_back(step);

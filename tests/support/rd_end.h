@@ -28,7 +28,7 @@ struct Outcome {
 };
 
 /// The receiver is the QueueEnd's own queue pair; the context has the same memory and keys.
-class RdEnd : public QueueEnd, public transport::RdWork {
+class RdEnd final : public QueueEnd, public transport::RdWork {
  public:
   explicit RdEnd(EndSetup setup = {}, Qpn number = kContextHere, Qpn peer = kContextThere,
                  bool windowed = true)
@@ -171,7 +171,8 @@ class RdEnd : public QueueEnd, public transport::RdWork {
     wqe->immediate = request.immediate;
     wqe->rdma = {request.remote, request.compare, request.operand};
     *wqe->sges() = message.sge;
-    queue::SendQueue::route_of(*wqe) = {.qpn = kReceiver,
+    queue::SendQueue::route_of(*wqe) = {.destination = {},
+                                        .qpn = kReceiver,
                                         .qkey = request.destination_qkey,
                                         .source_qpn = Qpn(message.sender),
                                         .pd = kPd,

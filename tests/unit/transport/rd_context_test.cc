@@ -11,12 +11,12 @@ namespace {
 
 using wire::NakCode;
 using wire::Opcode;
-constexpr Psn kFirst{0xFFFFFE};  // every longer test wraps
+constexpr Psn kBegin{0xFFFFFE};  // every longer test wraps
 
 EndSetup context_setup() {
   EndSetup setup;
   setup.attributes.path_mtu = Mtu::k256;
-  setup.attributes.send_psn = setup.attributes.receive_psn = kFirst;
+  setup.attributes.send_psn = setup.attributes.receive_psn = kBegin;
   setup.attributes.max_rd_atomic = setup.attributes.max_dest_rd_atomic = 4;
   setup.attributes.timeout = 16;
   setup.attributes.retry_count = 2;
@@ -36,17 +36,17 @@ class RdContext : public testing::Test {
   std::vector<std::uint32_t> sent() {
     std::vector<std::uint32_t> numbers;
     last = end.requests();
-    for (const Frame& frame : last) numbers.push_back(frame.psn().distance_from(kFirst));
+    for (const Frame& frame : last) numbers.push_back(frame.psn().distance_from(kBegin));
     return numbers;
   }
   void answer(std::uint32_t at, wire::Aeth aeth) {
-    wire::Packet packet = headers_of(Opcode::kRdAcknowledge, kFirst + at);
+    wire::Packet packet = headers_of(Opcode::kRdAcknowledge, kBegin + at);
     packet.aeth = aeth;
     end.deliver(forge(packet));
   }
   Frame request(Opcode opcode, std::uint32_t at, std::size_t n, QKey qkey = kEndKey) {
     static const std::vector<std::byte> bytes(4096, std::byte{7});
-    wire::Packet packet = headers_of(opcode, kFirst + at);
+    wire::Packet packet = headers_of(opcode, kBegin + at);
     packet.bth.dest_qp = kReceiver;
     packet.deth = {qkey, Qpn(9)};
     packet.rdeth.context = EecNumber(kContextHere.value);
@@ -128,7 +128,7 @@ TEST_F(RdContext, one_message_at_a_time_if_the_peer_wants_it_so) {
   one.post(1, request, one.sge(0, 600));
   one.post(1, request, one.sge(0, 8));
   EXPECT_EQ(one.requests().size(), 3u);
-  wire::Packet packet = headers_of(Opcode::kRdAcknowledge, kFirst + 2);
+  wire::Packet packet = headers_of(Opcode::kRdAcknowledge, kBegin + 2);
   packet.aeth = wire::Aeth::ack(1);
   one.deliver(forge(packet));
   EXPECT_EQ(one.requests().size(), 1u);
@@ -160,10 +160,10 @@ TEST_F(RdContext, says_its_verdict_again_and_executes_nothing_until_resync) {
   EXPECT_EQ(said().aeth.kind(), wire::AethKind::kRnrNak);
   end.deliver(request(Opcode::kRdSendOnly, 1, 8));
   const wire::Packet again = said();
-  EXPECT_EQ(again.bth.psn, kFirst);
+  EXPECT_EQ(again.bth.psn, kBegin);
   EXPECT_TRUE(end.take_receives().empty());
   end.deliver(request(Opcode::kRdResync, 2, 0));
-  EXPECT_EQ(said().bth.psn, kFirst + 2);
+  EXPECT_EQ(said().bth.psn, kBegin + 2);
   end.deliver(request(Opcode::kRdSendOnly, 0, 8));  // a late copy
   EXPECT_EQ(said().aeth.kind(), wire::AethKind::kAck);
   EXPECT_TRUE(end.take_receives().empty());
@@ -185,10 +185,10 @@ TEST_F(RdContext, refuses_a_wrong_q_key_and_tells_how_many_it_executed) {
 TEST_F(RdContext, resyncs_that_go_back_change_nothing) {
   end.post_receive(1, 4096, 64);
   end.deliver(request(Opcode::kRdSendOnly, 0, 8));
-  EXPECT_EQ(said().bth.psn, kFirst);
+  EXPECT_EQ(said().bth.psn, kBegin);
   end.deliver(request(Opcode::kRdResync, 0, 0));
-  EXPECT_EQ(said().bth.psn, kFirst);
-  EXPECT_EQ(end.responder.stream.expected(), kFirst + 1);
+  EXPECT_EQ(said().bth.psn, kBegin);
+  EXPECT_EQ(end.responder.stream.expected(), kBegin + 1);
 }
 
 TEST_F(RdContext, a_message_that_is_given_up_leaves_its_buffer_to_the_next) {

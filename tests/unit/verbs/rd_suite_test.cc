@@ -258,6 +258,46 @@ TEST_P(Rd, local_work_and_fences_keep_their_place) {
   EXPECT_TRUE(sink.holds(2));
 }
 
+TEST_P(Rd, receive_buffers_may_come_from_a_shared_queue) {
+  const auto shared = must(b.pd.create_srq(16));
+  QueuePairOptions options;
+  options.shared_receive = &shared;
+  QueuePair from = open_rd(a), first = open_rd(b, {}, options), second = open_rd(b, {}, options);
+  Memory near(a, 9000), far(b, 18000);
+  near.fill(4);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const Sge sge = far.sge(i * 9000, 9000);
+    must(shared.post({.wr_id = i, .sges = {&sge, 1}}));
+  }
+  send(from, second, 1, near.sge());
+  send(from, first, 2, near.sge());
+  for (const Qpn receiver : {second.number(), first.number()}) {
+    EXPECT_TRUE(next(a.sends).ok());
+    const Completion got = next(b.receives);
+    EXPECT_TRUE(got.ok());
+    EXPECT_EQ(got.qpn, receiver);
+    EXPECT_TRUE(far.holds(4, got.wr_id * 9000, 9000));
+  }
+}
+
+TEST_P(Rd, a_drained_queue_pair_finishes_what_it_began_and_goes_on_later) {
+  if (!framed()) GTEST_SKIP() << "directly, what waits for a buffer has not begun";
+  QueuePair from = open_rd(a), peer = open_rd(b);
+  Memory near(a, 5000), far(b, 5000);
+  near.fill(1);
+  send(from, peer, 1, near.sge());  // there is no buffer for it yet
+  pump_a_while();
+  must(from.modify(QpState::kSendQueueDrained));
+  send(from, peer, 2, near.sge());
+  post_receive(peer, 1, {far.sge()});
+  EXPECT_TRUE(is_done(next(a.sends), 1, CompletionOp::kSend, 5000));
+  EXPECT_EQ(next_event(a).kind, AsyncEventKind::kSendQueueDrained);
+  post_receive(peer, 2, {far.sge()});
+  EXPECT_TRUE(is_quiet(a.sends));
+  must(from.modify(QpState::kReadyToSend));
+  EXPECT_TRUE(is_done(next(a.sends), 2, CompletionOp::kSend, 5000));
+}
+
 TEST_P(Rd, sixteen_queue_pairs_share_one_context) {
   // B2.2
   if (!framed() || GetParam().one_controller) GTEST_SKIP() << "for frames between two controllers";
