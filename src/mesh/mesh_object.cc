@@ -59,13 +59,13 @@ MeshObject::MeshObject(const verbs::Device& device, const Options& options,
       ground_{settings_, pd_, everything_.lkey(), budget_},
       peers_(base::system_random().draw<std::uint64_t>()) {}
 
-// The queue pairs go first: behind them no work is under way.
+// The queue pairs go before the memory of the links: behind them no work is under way.
 MeshObject::~MeshObject() {
-  lanes_.clear();
-  greeter_.reset();
   for (const auto& link : links_) {
     if (link != nullptr) link->end();
   }
+  lanes_.clear();
+  greeter_.reset();
   if (epoll_ >= 0) ::close(epoll_);
   if (timer_ >= 0) ::close(timer_);
 }
