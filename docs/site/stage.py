@@ -136,6 +136,8 @@ def main() -> int:
     for picture in sorted((options.root / "docs").glob("*.svg")):
         shutil.copy(picture, target / str(place_of(f"docs/{picture.name}")))
     shutil.copy(site / "style.css", target)
+    for picture in sorted((options.root / "docs").glob("*.svg")):
+        shutil.copy(picture, target / str(place_of(f"docs/{picture.name}")))
     (options.out / "mkdocs.yml").write_text(
         (site / "mkdocs.yml").read_text() + "\n".join(nav) + "\n")
     print(f"{len(pages)} pages")
