@@ -39,7 +39,7 @@ bool Fabric::run(Tick most) {
 std::vector<Blocked> Fabric::find_deadlock() {
   std::vector<std::uint32_t> cycle = links_.wait_cycle();
   // From its smallest lane on, so that the same cycle looks the same.
-  if (!cycle.empty()) std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+  std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   std::uint64_t progress = 0;
   for (const std::uint32_t lane : cycle) progress += links_.progress_of(lane);
   const bool same = !cycle.empty() && cycle == suspected_ && progress == suspected_progress_;

@@ -11,8 +11,10 @@ import subprocess
 import sys
 
 COMMANDS = {"run": ["run"], "env": ["env"], "sim": ["sim"], "demo": ["demo"],
+            "fabric sim": ["fabric", "sim"], "fabric check": ["fabric", "check"],
+            "fabric make": ["fabric", "make"], "fabric draw": ["fabric", "draw"],
             "bench channel": ["bench", "channel"]}
-OPTION = re.compile(r"^ +(?:-\w,)?(--[a-z][a-z-]*)", re.MULTILINE)
+OPTION = re.compile(r"^ +(?:-\w, ?)?(--[a-z][a-z-]*)", re.MULTILINE)
 # As the sources name them: getenv("WEFT_X"), environment_variable("WEFT_X"), {"WEFT_X", ...
 VARIABLE = re.compile(r'"(WEFT_[A-Z_]+)"')
 
