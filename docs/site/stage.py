@@ -134,6 +134,8 @@ def main() -> int:
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(text)
     shutil.copy(site / "style.css", target)
+    for picture in sorted((options.root / "docs").glob("*.svg")):
+        shutil.copy(picture, target / str(place_of(f"docs/{picture.name}")))
     (options.out / "mkdocs.yml").write_text(
         (site / "mkdocs.yml").read_text() + "\n".join(nav) + "\n")
     print(f"{len(pages)} pages")

@@ -7,6 +7,7 @@
 
 #include "network/roce.h"
 #include "path/framed.h"
+#include "queue/frame_receiver.h"
 #include "transport/timing.h"
 
 namespace weft::path {
@@ -174,6 +175,23 @@ void Contexts::discard(Context& context) {
 void Contexts::advance(Context& context) {
   queue::QueuePair& core = context.core;
   core.path->advance(core, queue::SendGuard(core.send_lock), {});
+}
+
+void Contexts::acknowledge_all() {
+  std::vector<Context*> open;
+  {
+    const std::lock_guard guard(lock_);
+    for (const auto& context : all_) {
+      if (context->phase() == Phase::kOpen) open.push_back(context.get());
+    }
+  }
+  for (Context* const context : open) {
+    {
+      const std::lock_guard guard(context->core.recv_lock);
+      if (!context->responder.stream.has_unacknowledged()) continue;
+    }
+    context->core.path->frame_receiver()->acknowledge_all(context->core);
+  }
 }
 
 // ---- setup ----------------------------------------------------------------------------------

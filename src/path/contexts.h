@@ -62,6 +62,8 @@ class Contexts {
   void on_setup(const wire::Packet& packet, const network::Flow& flow);
   /// Sends what it has to send.
   static void advance(Context& context);
+  /// A queue pair is about to end: peers are told of all that was taken.
+  void acknowledge_all();
 
   struct Size {
     std::uint32_t in_use = 0, made = 0;

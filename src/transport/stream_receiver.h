@@ -99,6 +99,8 @@ class StreamReceiver {
   void acknowledge_again() {
     if (!owes()) owed_ = Owed::kAck;
   }
+  /// Something was accepted that nobody has been told of.
+  bool has_unacknowledged() const { return owes() || acknowledged_ != expected_; }
   /// The stream is about to end: what was accepted and not acknowledged, since nobody asked, is
   /// now.
   void acknowledge_all() {

@@ -247,14 +247,19 @@ bool Controller::on_context_setup(const wire::Packet& packet, const network::Flo
 }
 
 void Controller::flush_owed_acks(queue::QueuePair& qp) {
-  bool crosses = false, framed = false;
+  bool crosses = false, framed = false, datagrams = false;
   {
     const memory::Flight::Scope self(memory::Hold::kSelf, &qp);
     if (!qp.can_receive() || qp.path == nullptr) return;
     crosses = qp.path->ring_receiver() != nullptr;
     framed = qp.path->frame_receiver() != nullptr;
+    datagrams = qp.path->datagram_end() != nullptr;
   }
   if (crosses) neighbours_->drain_rings();
+  if (datagrams) {
+    engine_.take_arrived();
+    return contexts()->acknowledge_all();
+  }
   if (!framed) return;
   engine_.take_arrived();
   const memory::Flight::Scope self(memory::Hold::kSelf, &qp);

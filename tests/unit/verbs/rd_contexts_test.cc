@@ -141,6 +141,31 @@ TEST_F(RdContexts, end_at_both_ends_when_they_are_idle_and_are_made_again) {
   EXPECT_EQ(counted(a, obs::Counter::kContextsFailed), 0u);
 }
 
+TEST_F(RdContexts, tell_of_all_that_was_taken_before_a_queue_pair_ends) {
+  const Node a(open()), b(open());
+  QueuePairAttributes attributes;
+  attributes.timeout = 8;
+  attributes.retry_count = 0;
+  QueuePair from = open_rd(a, attributes);
+  Memory near(a, 64), far(b, 64);
+  {
+    QueuePair peer = open_rd(b);
+    for (std::uint64_t i = 0; i < 2; ++i) post_receive(peer, i, {far.sge()});
+    post(from, to(peer, {.wr_id = 1}), {near.sge()});
+    EXPECT_TRUE(next(a.sends).ok());
+    post(from, to(peer, {.wr_id = 2, .flags = SendFlags::kNone}), {near.sge()});
+    EXPECT_TRUE(next(b.receives).ok());
+    EXPECT_TRUE(next(b.receives).ok());
+  }
+  hub.set_hook([](const PipeFrame&) { return Fate::kDrop; });
+  must(from.modify(QpState::kSendQueueDrained));
+  EXPECT_TRUE(wait_until([&] {
+    const auto event = a.device.next_event();
+    return event && event->kind == AsyncEventKind::kSendQueueDrained;
+  }));
+  EXPECT_FALSE(a.sends.poll().has_value()) << "it failed, although it has arrived";
+}
+
 TEST_F(RdContexts, are_no_more_than_allowed) {
   const Node a(open({.most = 1})), b(open()), c(open());
   QueuePairAttributes attributes;
