@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <weft/mesh.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <string>

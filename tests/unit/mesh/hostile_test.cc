@@ -1,5 +1,5 @@
 // Peers that lie: what they send is refused and counted, and the others go on.
-#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "channel/layout.h"

@@ -1,5 +1,8 @@
 // Where a mesh has limits: peers that are not there, memory that is not there, views that are kept,
 // and calls that make no sense.
+#include <algorithm>
+#include <thread>
+
 #include "mesh_suite.h"
 
 namespace weft::test {

@@ -1,5 +1,6 @@
 // Channels over reliable datagrams: how a pair begins with its first message, grows with its
 // traffic and goes back to nothing.
+#include <algorithm>
 #include <thread>
 
 #include "mesh_suite.h"
