@@ -133,8 +133,6 @@ def main() -> int:
     for place, text in pages.items():
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(text)
-    for picture in sorted((options.root / "docs").glob("*.svg")):
-        shutil.copy(picture, target / str(place_of(f"docs/{picture.name}")))
     shutil.copy(site / "style.css", target)
     for picture in sorted((options.root / "docs").glob("*.svg")):
         shutil.copy(picture, target / str(place_of(f"docs/{picture.name}")))
