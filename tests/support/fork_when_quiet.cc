@@ -27,11 +27,11 @@ constexpr std::array kCallsOfAllocators{SYS_mmap,   SYS_munmap,  SYS_mprotect,
 
 /// "running", or the number of the call in which the thread sleeps; -1: a page fault.
 bool is_quiet(const std::string& task) {
-  const int fd = open(("/proc/self/task/" + task + "/syscall").c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(("/proc/self/task/" + task + "/syscall").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return true;  // it has ended
   std::array<char, 128> text{};
-  const ssize_t size = read(fd, text.data(), text.size() - 1);
-  close(fd);
+  const ssize_t size = ::read(fd, text.data(), text.size() - 1);
+  ::close(fd);
   if (size <= 0) return true;
   char* end = nullptr;
   const long call = std::strtol(text.data(), &end, 10);
@@ -39,19 +39,19 @@ bool is_quiet(const std::string& task) {
 }
 
 bool others_are_quiet() {
-  DIR* const tasks = opendir("/proc/self/task");
+  DIR* const tasks = ::opendir("/proc/self/task");
   if (tasks == nullptr) return true;
   const std::string own = std::to_string(gettid());
   bool quiet = true;
-  while (const dirent* task = readdir(tasks)) {
+  while (const dirent* task = ::readdir(tasks)) {
     quiet = quiet && (task->d_name[0] == '.' || task->d_name == own || is_quiet(task->d_name));
   }
-  closedir(tasks);
+  ::closedir(tasks);
   return quiet;
 }
 
 void wait_for_others() {
-  for (int look = 0; look < kMostLooks && !others_are_quiet(); ++look) usleep(kPause_us);
+  for (int look = 0; look < kMostLooks && !others_are_quiet(); ++look) ::usleep(kPause_us);
 }
 
 [[maybe_unused]] const int at_start = pthread_atfork(wait_for_others, nullptr, nullptr);
