@@ -291,6 +291,7 @@ void on_atomic(RcResponder& rs, QueuePair& qp, QueuePair& to, const wire::Packet
   // The answer to a write is that of a read of nothing, and is repeated without another store.
   answer->kind =
       request.op == SendOp::kAtomicWrite ? RcAnswer::Kind::kAtomicWrite : RcAnswer::Kind::kAtomic;
+  answer->target = &to;
   answer->pending = true;
   answer->first_psn = packet.bth.psn;
   answer->frames = 1;
